@@ -1,0 +1,1 @@
+# Install rules and the package files of find_package(tilewright).

@@ -1,0 +1,105 @@
+// One way to compute an operation, with its space of configurations: the interface that the tuner and the dispatcher see.
+//
+// A template states its rules as data: every constraint has a name and a sentence, so that a refusal can be shown,
+// recorded and explained. It never computes what its constraints refuse.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/build_request.h"
+#include "base/device_info.h"
+#include "base/problem.h"
+#include "templates/configuration.h"
+#include "templates/launch.h"
+
+namespace tilewright {
+
+class SourceCatalog;
+
+/// A tunable parameter. `values` are in the order in which ties prefer them: simplest first.
+struct Parameter {
+  std::string name;
+  std::string meaning;  ///< with its unit
+  std::vector<std::int64_t> values;
+};
+
+/// Why a template does not compute a problem, or why a configuration is not built.
+struct Refusal {
+  std::string constraint;  ///< stable name, such as "head_dim"
+  std::string reason;      ///< a sentence with the values: "head_dim is 96, must be 64, 128 or 256"
+};
+
+class Template {
+ public:
+  virtual ~Template() = default;
+
+  /// Stable id "<operation>.<template>".
+  virtual std::string_view id() const = 0;
+  virtual Operation operation() const = 0;
+  /// One sentence for `explain` and listings.
+  virtual std::string_view summary() const = 0;
+
+  /// The first rule that problem or device break (operation, precision, target, alignment, shape), or nothing.
+  virtual std::optional<Refusal> refuses(const Problem& problem, const DeviceInfo& device) const = 0;
+  /// The first rule that a configuration breaks for a problem that is not refused: divisibility, shared memory,
+  /// registers. Also called on what a database holds, so it must accept any names and values.
+  virtual std::optional<Refusal> refusesConfiguration(const Problem& problem, const DeviceInfo& device,
+                                                      const Configuration& configuration) const = 0;
+  /// The parameters; the space is their product, less what the constraints refuse.
+  virtual std::vector<Parameter> parameters(const Problem& problem, const DeviceInfo& device) const = 0;
+  /// What runs when nothing was tuned. Never refused for a problem that the template does not refuse.
+  virtual Configuration defaultConfiguration(const Problem& problem, const DeviceInfo& device) const = 0;
+  /// A cost model: orders candidates and chooses between templates before anything is measured. Microseconds.
+  virtual double predictMicroseconds(const Problem& problem, const DeviceInfo& device,
+                                     const Configuration& configuration) const = 0;
+
+  /// The arithmetic that this plan really uses; never looser than the problem allows.
+  virtual Precision precision(const Problem& problem, const Configuration& configuration) const {
+    return Precision::kExact;
+  }
+  /// Whether spills, stack frames and serialized wgmma in a build are refusals (they are for tuned GPU kernels).
+  virtual bool demandsCleanBuild() const { return false; }
+
+  /// What must be compiled. The kernels of a plan are numbered over all entries of all requests, in order.
+  virtual std::vector<BuildRequest> buildRequests(const Problem& problem, const DeviceInfo& device,
+                                                  const Configuration& configuration,
+                                                  const SourceCatalog& sources) const = 0;
+
+  /// Bytes of scratch memory for one call, 256-byte aligned; contents need not survive between calls.
+  virtual std::int64_t workspaceBytes(const Problem& problem, const DeviceInfo& device,
+                                      const Configuration& configuration) const = 0;
+  /// Bytes that a one-time preparation of the weights fills; 0 if the template has none.
+  virtual std::int64_t preparedBytes(const Problem& problem, const DeviceInfo& device,
+                                     const Configuration& configuration) const {
+    return 0;
+  }
+  /// Appends the preparation of the weights into `prepared`.
+  virtual void encodePreparation(const Problem& problem, const DeviceInfo& device, const Configuration& configuration,
+                                 const Operands& operands, void* prepared, LaunchList& launches) const {}
+
+  /// Appends the launches of one call. Called on every launch: no allocation, no locks. `prepared` is null when the caller
+  /// keeps none; then a template that wants it computes it within the call, in its workspace.
+  virtual void encode(const Problem& problem, const DeviceInfo& device, const Configuration& configuration,
+                      const Operands& operands, void* workspace, const void* prepared, LaunchList& launches) const = 0;
+};
+
+/// All templates of this build, in the fixed order that breaks ties.
+std::span<const Template* const> allTemplates();
+/// The template of an id, or null.
+const Template* findTemplate(std::string_view id);
+
+/// Every configuration of the template's space that its constraints accept, in the order of the parameters' values.
+std::vector<Configuration> enumerateConfigurations(const Template& kernelTemplate, const Problem& problem,
+                                                   const DeviceInfo& device);
+
+/// Refuses spills, stack frames and serialized wgmma of a template that demands a clean build.
+std::optional<Refusal> refusesBinary(const Template& kernelTemplate, const Binary& binary);
+
+/// A template with every entry of the problem's alignment and precision rules that GPU and CPU templates share.
+std::optional<Refusal> refusesOperation(const Template& kernelTemplate, const Problem& problem);
+
+}  // namespace tilewright
