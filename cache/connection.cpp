@@ -1,0 +1,145 @@
+#include "cache/connection.h"
+
+#include <sqlite3.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+#include "cache/file_system.h"
+#include "cache/schema.h"
+
+namespace tilewright {
+namespace {
+
+/// "file:" URI of a path, everything that has a meaning in one escaped.
+std::string immutableUri(const std::filesystem::path& path) {
+  std::string uri = "file:";
+  for (const char letter : std::filesystem::absolute(path).string()) {
+    const auto byte = static_cast<unsigned char>(letter);
+    const bool plain = std::isalnum(byte) || letter == '/' || letter == '.' || letter == '-' || letter == '_';
+    uri += plain ? std::string(1, letter) : fmt::format("%{:02x}", byte);
+  }
+  return uri + "?immutable=1";
+}
+
+bool folderIsWritable(const std::filesystem::path& path) {
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  return ::access(folder.c_str(), W_OK) == 0;
+}
+
+bool hasContent(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const std::uintmax_t bytes = std::filesystem::file_size(path, ignored);
+  return !ignored && bytes > 0;
+}
+
+/// Switches the journal mode. SQLite calls no busy handler here, so a file in use is waited for by trying again.
+void setJournalMode(SQLite::Database& sqlite, std::string_view mode, int timeoutMilliseconds) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::milliseconds(timeoutMilliseconds);
+  const std::string query = fmt::format("PRAGMA journal_mode = {}", mode);
+  while (true) {
+    if (sqlite.execAndGet("PRAGMA journal_mode").getString() == mode) return;
+    const int code = sqlite.tryExec(query);
+    if (code == SQLITE_OK) return;
+    if (code != SQLITE_BUSY || Clock::now() >= end) throw SQLite::Exception(sqlite.getHandle(), code);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Connection>> Connection::open(const std::filesystem::path& path, const DatabaseOptions& options,
+                                                     Journal journal) {
+  if (path.empty()) return fail(ErrorCode::kInvalidArgument, "cannot open a database: its path is empty");
+  if (options.access == DatabaseAccess::kCreate) TW_TRY(makeFolders(path.parent_path()));
+  if (options.access != DatabaseAccess::kCreate || hasContent(path)) TW_TRY(checkDatabaseFile(path));
+
+  std::unique_ptr<Connection> connection(new Connection(path, options.access != DatabaseAccess::kRead));
+  TW_TRY(connection->guard("open", [&] { return connection->connect(options, journal); }));
+  return connection;
+}
+
+Result<void> Connection::connect(const DatabaseOptions& options, Journal journal) {
+  // A file that nobody can change needs no locks, and on a read-only file system could not have any.
+  const bool immutable = !writable_ && onReadOnlyFileSystem(path_) && !hasContent(path_.string() + "-wal") &&
+                         !hasContent(path_.string() + "-journal");
+  const int mode = options.access == DatabaseAccess::kRead    ? SQLite::OPEN_READONLY
+                   : options.access == DatabaseAccess::kWrite ? SQLite::OPEN_READWRITE
+                                                              : SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE;
+  sqlite_ = std::make_unique<SQLite::Database>(immutable ? immutableUri(path_) : path_.string(),
+                                               mode | SQLite::OPEN_NOMUTEX | SQLite::OPEN_URI,
+                                               options.busyTimeoutMilliseconds);
+  if (writable_ && sqlite3_db_readonly(sqlite_->getHandle(), "main") == 1) {
+    return fail(ErrorCode::kIo, "cannot write to database {}: the file is read-only", path_.string());
+  }
+
+  // Distrust what the file says: its schema runs no functions, its pages are checked as they are read.
+  sqlite_->exec("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA synchronous = FULL");
+  if (options.access == DatabaseAccess::kCreate && isEmptyDatabase(*sqlite_)) {
+    // Two processes may come here at once; the second finds the tables of the first.
+    SQLite::Transaction transaction(*sqlite_, SQLite::TransactionBehavior::IMMEDIATE);
+    if (isEmptyDatabase(*sqlite_)) createSchema(*sqlite_);
+    transaction.commit();
+  }
+  TW_TRY(checkSchema(*sqlite_, path_.string()));
+
+  if (!writable_) return {};
+  const std::string_view network = networkFileSystem(path_);
+  if (!network.empty()) {
+    notes_.push_back(
+        fmt::format("database {} lies on a network file system ({}): it is used without WAL; processes on "
+                    "other machines should tune into files of their own, to be merged",
+                    path_.string(), network));
+  }
+  setJournalMode(*sqlite_, journal == Journal::kShared && network.empty() ? "wal" : "delete",
+                 options.busyTimeoutMilliseconds);
+  return {};
+}
+
+Error Connection::translate(std::string_view attempt, const SQLite::Exception& exception) const {
+  const auto error = [&](ErrorCode code, std::string_view reason) {
+    return Error{code,
+                 fmt::format("cannot {}: database {}: {} ({})", attempt, path_.string(), reason, exception.what())};
+  };
+  switch (exception.getErrorCode()) {
+    case SQLITE_CORRUPT:
+      return error(ErrorCode::kCorrupt, "the file is damaged");
+    case SQLITE_NOTADB:
+      return error(ErrorCode::kCorrupt, "not a SQLite file");
+    case SQLITE_FORMAT:
+    case SQLITE_MISMATCH:
+      return error(ErrorCode::kCorrupt, "the file's content is not what its schema says");
+    case SQLITE_FULL:
+      return error(ErrorCode::kIo, "no space left");
+    case SQLITE_READONLY:
+      return error(ErrorCode::kIo, "the file or its folder is read-only");
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+      return error(ErrorCode::kIo, "permission denied");
+    case SQLITE_CANTOPEN:
+      if (folderIsWritable(path_)) return error(ErrorCode::kIo, "the file cannot be opened");
+      return error(ErrorCode::kIo, writable_
+                                       ? "its folder is read-only"
+                                       : "it is open for writing elsewhere or was left in WAL mode, which cannot be "
+                                         "read in a read-only folder; export it and open the export");
+    case SQLITE_IOERR:
+      return error(ErrorCode::kIo, "the operating system refused to read or write");
+    case SQLITE_NOLFS:
+      return error(ErrorCode::kIo, "the file is larger than this system allows");
+    case SQLITE_TOOBIG:
+      return error(ErrorCode::kInvalidArgument, "a value is larger than SQLite holds");
+    case SQLITE_NOMEM:
+      return error(ErrorCode::kOutOfMemory, "out of memory");
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return error(ErrorCode::kUnavailable, "locked by another process");
+    case SQLITE_PROTOCOL:
+      return error(ErrorCode::kUnavailable, "its locks do not work on this file system");
+    default:
+      return error(ErrorCode::kInternal, "an unexpected answer from SQLite");
+  }
+}
+
+}  // namespace tilewright
