@@ -1,0 +1,52 @@
+// Control of warps and launches: register budgets (setmaxnreg), named barriers, clusters, programmatic dependent
+// launch.
+#pragma once
+
+#include "templates/common/types.cuh"
+
+namespace tilewright {
+
+/// setmaxnreg: every warp of a warpgroup executes it once, in a role that no other role's code joins again. Counts are
+/// multiples of 8 from 24 to 256; a warpgroup that grows waits until others have shrunk.
+template <int kRegisters>
+__device__ __forceinline__ void growRegisters() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+template <int kRegisters>
+__device__ __forceinline__ void shrinkRegisters() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+/// Barrier `id` (1 to 15; 0 is __syncthreads) among `threads` threads, a multiple of 32.
+__device__ __forceinline__ void namedBarrier(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+__device__ __forceinline__ void namedBarrierArrive(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+__device__ __forceinline__ U32 clusterRank() {
+  U32 rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+__device__ __forceinline__ void clusterSync() {
+  asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+/// Programmatic dependent launch: everything that the kernel before wrote is visible after the wait.
+__device__ __forceinline__ void waitForPreviousKernel() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+__device__ __forceinline__ void letNextKernelStart() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+
+/// One lane of a converged warp, always the same.
+__device__ __forceinline__ bool electOneLane() {
+  U32 elected;
+  asm volatile("{.reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p;}" : "=r"(elected));
+  return elected;
+}
+
+}  // namespace tilewright
