@@ -113,13 +113,12 @@ Error Connection::translate(std::string_view attempt, const SQLite::Exception& e
       return error(ErrorCode::kCorrupt, "the file's content is not what its schema says");
     case SQLITE_FULL:
       return error(ErrorCode::kIo, "no space left");
-    case SQLITE_READONLY:
-      return error(ErrorCode::kIo, "the file or its folder is read-only");
     case SQLITE_PERM:
     case SQLITE_AUTH:
       return error(ErrorCode::kIo, "permission denied");
+    case SQLITE_READONLY:
     case SQLITE_CANTOPEN:
-      if (folderIsWritable(path_)) return error(ErrorCode::kIo, "the file cannot be opened");
+      if (folderIsWritable(path_)) return error(ErrorCode::kIo, "the file cannot be opened or is read-only");
       return error(ErrorCode::kIo, writable_
                                        ? "its folder is read-only"
                                        : "it is open for writing elsewhere or was left in WAL mode, which cannot be "
