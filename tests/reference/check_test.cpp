@@ -1,0 +1,254 @@
+// The checks of the conformance suites and of the tuner: right results pass, and each rule catches the error planted
+// against it.
+#include "reference/check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+
+#include "reference/expectation.h"
+#include "reference/tolerance.h"
+#include "tests/reference/plain_result.h"
+
+namespace tilewright::reference {
+namespace {
+
+using testing::HasSubstr;
+
+Problem linear(Operation operation, std::int64_t n, std::int64_t k, std::int64_t m, bool bias = false) {
+  return {.operation = operation, .linear = {.n = n, .k = k, .m = m, .bias = bias}};
+}
+
+Problem attention(std::int64_t batch, std::int64_t qHeads, std::int64_t kvHeads, std::int64_t headDim,
+                  std::int64_t qLen, std::int64_t kvLen, bool causal) {
+  return {.operation = Operation::kAttention,
+          .attention = {.batch = batch,
+                        .qHeads = qHeads,
+                        .kvHeads = kvHeads,
+                        .headDim = headDim,
+                        .qLen = qLen,
+                        .kvLen = kvLen,
+                        .causal = causal,
+                        .logSumExp = true}};
+}
+
+/// A right result, changed by `plant`, judged.
+Verdict judge(const Problem& problem, const OperandOptions& options,
+              const std::function<void(PlainResult&)>& plant = {}, const SampleOptions& sampling = {},
+              Precision precision = Precision::kExact) {
+  const HostOperands operands = makeOperands(problem, options).value();
+  PlainResult result(operands);
+  if (plant) plant(result);
+  return checkWhole(Expectation::compute(operands, sampling), precision, result.reader()).value();
+}
+
+TEST(Check, acceptsPlainLinearResults) {
+  for (const Operation operation : {Operation::kLinear, Operation::kQ4kLinear}) {
+    for (const auto activations : {Activations::kGaussian, Activations::kOutliers, Activations::kZeroRows,
+                                   Activations::kConstantRows, Activations::kExtremes, Activations::kLarge}) {
+      for (const auto weights : {Weights::kGaussian, Weights::kAnyBits, Weights::kOnlyMins, Weights::kNegativeSteps}) {
+        const Verdict verdict = judge(linear(operation, 37, 512, 21, true),
+                                      {.activations = activations, .weights = weights, .xPadding = 3, .outPadding = 5});
+        EXPECT_TRUE(verdict.ok) << verdict.what << " activations " << static_cast<int>(activations) << " weights "
+                                << static_cast<int>(weights);
+        EXPECT_GT(verdict.nrmse, 0);
+      }
+    }
+  }
+}
+
+TEST(Check, acceptsPlainAttentionResults) {
+  for (const bool causal : {false, true}) {
+    for (const auto scores : {Scores::kGaussian, Scores::kDeeplyNegative}) {
+      const Verdict verdict = judge(attention(3, 4, 2, 40, 19, 50, causal), {.baseOffset = 1,
+                                                                             .scores = scores,
+                                                                             .capacity = 64,
+                                                                             .kvLens = {50, 0, 9},
+                                                                             .qStrides = rowMajorStrides(4, 19, 40)});
+      EXPECT_TRUE(verdict.ok) << verdict.what << " causal " << causal;
+    }
+  }
+}
+
+TEST(Check, acceptsEmptyProblems) {
+  EXPECT_TRUE(judge(linear(Operation::kLinear, 8, 16, 0), {}).ok);
+  EXPECT_TRUE(judge(attention(0, 4, 2, 64, 3, 5, true), {}).ok);
+  EXPECT_TRUE(judge(attention(2, 4, 2, 64, 0, 5, true), {}).ok);
+  EXPECT_TRUE(judge(attention(2, 4, 2, 64, 3, 0, true), {}).ok);
+}
+
+TEST(Check, catchesEachErrorPlantedIntoALinearResult) {
+  const Problem problem = linear(Operation::kQ4kLinear, 300, 512, 70);
+  const OperandOptions options{.outPadding = 4};
+  const std::int64_t stride = 304;
+  struct Case {
+    std::string_view name, what;
+    std::function<void(PlainResult&)> plant;
+  };
+  for (const auto& [name, what, plant] : {
+           Case{"not_written", "out[69, 299] was not written",
+                [&](PlainResult& r) { r.out(69 * stride + 299).bits = 0xffff; }},
+           Case{"nan", "out[3, 5] is NaN", [&](PlainResult& r) { r.out(3 * stride + 5).bits = 0x7fc0; }},
+           Case{"infinite", "out[3, 5] is inf", [&](PlainResult& r) { r.out(3 * stride + 5).bits = 0x7f80; }},
+           Case{"wrong_sign", "out[0, 0] is", [&](PlainResult& r) { r.out(0).bits ^= 0x8000; }},
+           Case{"gap_written", "outside out's elements", [&](PlainResult& r) { r.out(2 * stride - 1) = toBf16(0); }},
+           Case{"before_written", "-2 bytes from element 0", [&](PlainResult& r) { r.out(-1) = toBf16(0); }},
+           Case{"after_written", "outside out's elements", [&](PlainResult& r) { r.out(70 * stride) = toBf16(0); }},
+           Case{"rows_swapped", "out[",
+                [&](PlainResult& r) {
+                  for (int j = 0; j < 300; ++j) std::swap(r.out(63 * stride + j), r.out(64 * stride + j));
+                }},
+           Case{"all_scaled", "normalized error",
+                [&](PlainResult& r) {
+                  // 0.5 %: within each output's own bound, but not over all of them.
+                  for (int i = 0; i < 70; ++i) {
+                    for (int j = 0; j < 300; ++j) {
+                      Bf16& out = r.out(i * stride + j);
+                      out = toBf16(toFloat(out) * 1.005F);
+                    }
+                  }
+                }},
+           Case{"column_scaled", "column 299 of out has a normalized error",
+                [&](PlainResult& r) {
+                  for (int i = 0; i < 70; ++i) {
+                    Bf16& out = r.out(i * stride + 299);
+                    out = toBf16(toFloat(out) * 1.008F);
+                  }
+                }},
+       }) {
+    const Verdict verdict = judge(problem, options, plant);
+    EXPECT_FALSE(verdict.ok) << name;
+    EXPECT_THAT(verdict.what, HasSubstr(std::string(what))) << name;
+  }
+}
+
+TEST(Check, catchesOneMissingSuperBlockOrSubBlock) {
+  // Leaves out `count` products from `first` on of every output: a kernel that skips the end of k.
+  for (const auto& [first, count] : {std::pair{256, 256}, std::pair{480, 32}}) {
+    const Problem problem = linear(Operation::kLinear, 40, 512, 33);
+    const HostOperands operands = makeOperands(problem, {}).value();
+    PlainResult result(operands);
+    const LinearOperands inputs = operands.inputs().linear;
+    for (int i = 0; i < 33; ++i) {
+      for (int j = 0; j < 40; ++j) {
+        float missing = 0;
+        for (int c = first; c < first + count; ++c) {
+          missing += toFloat(static_cast<const Bf16*>(inputs.x)[i * 512 + c]) *
+                     toFloat(static_cast<const Bf16*>(inputs.w)[j * 512 + c]);
+        }
+        result.out(i * 40 + j) = toBf16(toFloat(result.out(i * 40 + j)) - missing);
+      }
+    }
+    for (const Precision precision : {Precision::kExact, Precision::kInt8, Precision::kFp8}) {
+      const Verdict verdict = checkSamples(Expectation::compute(operands, {}), precision, result.reader()).value();
+      EXPECT_FALSE(verdict.ok) << count << " products, precision " << precisionName(precision);
+    }
+  }
+}
+
+TEST(Check, catchesEachErrorPlantedIntoAttention) {
+  const Problem problem = attention(2, 4, 2, 64, 130, 70, true);  // the first 60 rows see nothing
+  const OperandOptions options{.outStrides = rowMajorStrides(4, 130, 64, 2)};
+  const Strides strides = *options.outStrides;
+  const auto index = [&](std::int64_t b, std::int64_t h, std::int64_t l) {
+    return b * strides.batch + h * strides.head + l * strides.row;
+  };
+  struct Case {
+    std::string_view name, what;
+    std::function<void(PlainResult&)> plant;
+  };
+  for (const auto& [name, what, plant] : {
+           Case{"not_written", "out[1, 3, 129, 63]",
+                [&](PlainResult& r) { r.out(index(1, 3, 129) + 63).bits = 0xffff; }},
+           Case{"nan", "is NaN", [&](PlainResult& r) { r.out(index(0, 0, 100)).bits = 0x7fff; }},
+           Case{"empty_row_not_zero", "out[0, 1, 59, 7] (sees 0 keys)",
+                [&](PlainResult& r) { r.out(index(0, 1, 59) + 7).bits = 1; }},
+           Case{"empty_row_lse", "must be -inf", [&](PlainResult& r) { r.lse(0) = -1e30F; }},
+           Case{"lse_base_2", "lse[1, 3, 129]", [&](PlainResult& r) { r.lse(2 * 4 * 130 - 1) *= 1.442695F; }},
+           Case{"lse_off_by_2e-3", "lse[1, 3, 129]", [&](PlainResult& r) { r.lse(2 * 4 * 130 - 1) += 2e-3F; }},
+           Case{"lse_not_written", "was not written", [&](PlainResult& r) { std::memset(&r.lse(77 + 100), 0xff, 4); }},
+           Case{"gap_written", "outside out's elements",
+                [&](PlainResult& r) { r.out(index(0, 0, 100) + 64) = toBf16(0); }},
+           Case{"off_by_one_mask", "out[0, 0, 61",
+                [&](PlainResult& r) {
+                  // Row 61 sees two keys; take row 60's result, which sees one.
+                  for (int c = 0; c < 64; ++c) r.out(index(0, 0, 61) + c) = r.out(index(0, 0, 60) + c);
+                }},
+           Case{"last_bits_lost", "out[",
+                [&](PlainResult& r) {
+                  // Five significant bits: an FP8 computation must not pass as BF16.
+                  for (int l = 60; l < 130; ++l) {
+                    for (int c = 0; c < 64; ++c) r.out(index(1, 2, l) + c).bits &= 0xfff8;
+                  }
+                }},
+       }) {
+    const Verdict verdict = judge(problem, options, plant);
+    EXPECT_FALSE(verdict.ok) << name;
+    EXPECT_THAT(verdict.what, HasSubstr(std::string(what))) << name;
+  }
+}
+
+TEST(Check, appliesFa3sRuleToTheWholeResult) {
+  // One key per row: the output is V itself, and plain BF16 has no error, so the rule allows rounding alone.
+  const Problem problem = attention(1, 1, 1, 64, 1, 1, false);
+  const Verdict verdict = judge(problem, {}, [](PlainResult& r) {
+    for (int c = 0; c < 64; ++c) r.out(c) = toBf16(toFloat(r.out(c)) * 1.04F);
+  });
+  EXPECT_FALSE(verdict.ok);
+}
+
+TEST(Check, samplesLargeProblemsAtTheirEdges) {
+  const Problem problem = linear(Operation::kLinear, 1000, 64, 1000);
+  const SampleOptions sampling{.budget = 1e5};
+  const HostOperands operands = makeOperands(problem, {}).value();
+  const Expectation expected = Expectation::compute(operands, sampling);
+  EXPECT_LT(expected.linear().values.size(), 5000U);
+  for (const std::int64_t edge : {0, 1, 63, 64, 127, 128, 998, 999}) {
+    EXPECT_EQ(std::ranges::count(expected.linear().rows, edge, &LinearSamples::Row::index), 1) << edge;
+    EXPECT_EQ(std::ranges::count(expected.linear().columns, edge, &LinearSamples::Column::index), 1) << edge;
+  }
+  EXPECT_TRUE(judge(problem, {}, {}, sampling).ok);
+  EXPECT_FALSE(judge(problem, {}, [](PlainResult& r) { r.out(999 * 1000 + 999).bits ^= 0x8000; }, sampling).ok);
+}
+
+TEST(Check, lossyPrecisionsAcceptTheirOwnErrorAndNoMore) {
+  // Errors of 3 % (as E4M3 makes) pass as fp8, not as int8 nor exact.
+  const auto noise = [](PlainResult& r) {
+    std::uint32_t state = 1;
+    for (int i = 0; i < 64 * 200; ++i) {
+      state = state * 1664525 + 1013904223;
+      const float factor = 1 + 0.052F * (static_cast<float>(state >> 8) / (1 << 23) - 1);  // uniform, deviation 3 %
+      r.out(i) = toBf16(toFloat(r.out(i)) * factor);
+    }
+  };
+  const Problem problem = linear(Operation::kQ4kLinear, 200, 256, 64);
+  EXPECT_TRUE(judge(problem, {}, noise, {}, Precision::kFp8).ok);
+  EXPECT_FALSE(judge(problem, {}, noise, {}, Precision::kInt8).ok);
+  EXPECT_FALSE(judge(problem, {}, noise, {}, Precision::kExact).ok);
+}
+
+TEST(Check, readingErrorsAreHandedOn) {
+  const HostOperands operands = makeOperands(linear(Operation::kLinear, 8, 16, 2)).value();
+  const auto broken = [](Role, std::int64_t, std::span<std::byte>) -> Result<void> {
+    return fail(ErrorCode::kDevice, "cannot read");
+  };
+  const auto verdict = checkSamples(Expectation::compute(operands, {}), Precision::kExact, broken);
+  ASSERT_FALSE(verdict);
+  EXPECT_EQ(verdict.error().code, ErrorCode::kDevice);
+}
+
+TEST(PickIndices, takesAllOrEdgesAndRandomOnes) {
+  EXPECT_THAT(pickIndices(4, 10, 1), testing::ElementsAre(0, 1, 2, 3));
+  EXPECT_TRUE(pickIndices(0, 10, 1).empty());
+  const auto picks = pickIndices(1'000'000, 50, 1);
+  EXPECT_EQ(picks.size(), 50U);
+  EXPECT_TRUE(std::ranges::is_sorted(picks));
+  EXPECT_EQ(std::ranges::adjacent_find(picks), picks.end());
+  EXPECT_EQ(picks.back(), 999'999);
+  EXPECT_NE(picks, pickIndices(1'000'000, 50, 2));
+}
+
+}  // namespace
+}  // namespace tilewright::reference
