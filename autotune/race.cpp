@@ -4,7 +4,7 @@
 #include <cassert>
 #include <cmath>
 
-namespace tilewright {
+namespace tilewright::autotune {
 namespace {
 
 constexpr int kEnoughSamples = 10;  // of a candidate that nothing competes with any more, and of the default
@@ -33,7 +33,7 @@ class Race {
   }
 
   RaceResult run(const std::vector<int>& probeOrder) {
-    bool cut = !probe(defaultCandidate_);
+    bool cut = defaultCandidate_ >= 0 && !probe(defaultCandidate_);
     for (const int candidate : probeOrder) {
       if (cut) break;
       if (candidate != defaultCandidate_) cut = !probe(candidate);
@@ -46,9 +46,9 @@ class Race {
 
  private:
   /// Appends a block of runs; false if the candidate failed in it.
-  bool block(int candidate, int warmups, int repeats) {
-    RaceEntry& entry = result_.entries[candidate];
-    Result<std::vector<double>> times = runner_.run(candidate, warmups, repeats);
+  bool block(const Runner::Block& of) {
+    RaceEntry& entry = result_.entries[of.candidate];
+    Result<std::vector<double>> times = runner_.run(of);
     if (!times || times->empty()) {
       entry.standing = Standing::kFailed;
       entry.error = times ? Error{ErrorCode::kInternal, "a block of runs gave no times"} : std::move(times).error();
@@ -71,7 +71,7 @@ class Race {
     const int runs = options_.probeWarmups + options_.probeRepeats;
     if (!runner_.mayRun(expected * runs)) return false;
     if (expected * runs > options_.scoutMicroseconds && candidate != defaultCandidate_) {
-      if (!block(candidate, 0, 1)) return true;
+      if (!block({candidate, 0, 1, false})) return true;
       // The single run is cold, so it is judged twice as mildly.
       if (entry.statistics.median > 2 * options_.dropRatio * expected) {
         entry.standing = Standing::kDropped;
@@ -79,7 +79,7 @@ class Race {
       }
       entry.blocks.clear();
     }
-    block(candidate, options_.probeWarmups, options_.probeRepeats);
+    block({candidate, options_.probeWarmups, options_.probeRepeats, false});
     return true;
   }
 
@@ -120,7 +120,7 @@ class Race {
       for (const int candidate : runners) {
         const double expected = result_.entries[candidate].statistics.median;
         if (!runner_.mayRun(expected * (options_.roundWarmups + options_.roundRepeats))) return fullRounds > 0;
-        block(candidate, options_.roundWarmups, options_.roundRepeats);
+        block({candidate, options_.roundWarmups, options_.roundRepeats, true});
       }
       ++fullRounds;
       removeDrift(fullRounds);
@@ -161,7 +161,8 @@ class Race {
     const int fastest = fastestOf(result_.entries);
     for (RaceEntry& entry : result_.entries) {
       // The default stays until its own median has an interval: its speed is reported.
-      const bool owedMore = &entry == &result_.entries[defaultCandidate_] && entry.statistics.count < kEnoughSamples;
+      const bool isDefault = defaultCandidate_ >= 0 && &entry == &result_.entries[defaultCandidate_];
+      const bool owedMore = isDefault && entry.statistics.count < kEnoughSamples;
       if (isRunning(entry) && !owedMore && clearlyFaster(result_.entries[fastest].statistics, entry.statistics)) {
         entry.standing = Standing::kSlower;
       }
@@ -196,7 +197,7 @@ int decide(std::vector<RaceEntry>& entries, int defaultCandidate) {
     entries[i].standing = Standing::kTied;
   }
   // A noisy candidate may be tied with the fastest and yet have a median above the default's: it must not win.
-  const Statistics& defaults = entries[defaultCandidate].statistics;
+  const Statistics defaults = defaultCandidate < 0 ? Statistics{} : entries[defaultCandidate].statistics;
   int winner = -1;
   for (int i = 0; i < static_cast<int>(entries.size()); ++i) {
     if (entries[i].standing != Standing::kTied) continue;
@@ -212,8 +213,8 @@ int decide(std::vector<RaceEntry>& entries, int defaultCandidate) {
 
 RaceResult race(int count, int defaultCandidate, const std::vector<int>& probeOrder, Runner& runner,
                 const RaceOptions& options) {
-  assert(defaultCandidate >= 0 && defaultCandidate < count && static_cast<int>(probeOrder.size()) == count);
+  assert(defaultCandidate < count && static_cast<int>(probeOrder.size()) == count);
   return Race(count, defaultCandidate, runner, options).run(probeOrder);
 }
 
-}  // namespace tilewright
+}  // namespace tilewright::autotune

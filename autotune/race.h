@@ -24,14 +24,19 @@
 #include "autotune/statistics.h"
 #include "base/result.h"
 
-namespace tilewright {
+namespace tilewright::autotune {
 
 class Runner {
  public:
   virtual ~Runner() = default;
-  /// Microseconds of `repeats` runs of a candidate after `warmups`. An error is the candidate's own: it leaves the
-  /// race.
-  virtual Result<std::vector<double>> run(int candidate, int warmups, int repeats) = 0;
+  struct Block {
+    int candidate;
+    int warmups;  ///< runs that are not timed, first
+    int repeats;
+    bool final;  ///< of the finals, not of the probe
+  };
+  /// Microseconds of each of the block's repeats. An error is the candidate's own: it leaves the race.
+  virtual Result<std::vector<double>> run(const Block& block) = 0;
   /// Whether a block that is expected to take this long still fits the budget, and nobody asked to stop.
   virtual bool mayRun(double expectedMicroseconds) { return true; }
 };
@@ -70,12 +75,12 @@ struct RaceResult {
   std::vector<RaceEntry> entries;  ///< by candidate
 };
 
-/// Candidates are 0 to count - 1 in the fixed order that breaks ties. `probeOrder` is a permutation of them, likely
-/// winners first; the default is probed first whatever its place.
+/// `defaultCandidate` is -1 if the default cannot run. Candidates are 0 to count - 1 in the fixed order that breaks
+/// ties. `probeOrder` is a permutation of them, likely winners first; the default is probed first whatever its place.
 RaceResult race(int count, int defaultCandidate, const std::vector<int>& probeOrder, Runner& runner,
                 const RaceOptions& options);
 
 /// The winner among the measured entries by the verdict's rule; -1 if none was measured. Marks ties and the winner.
 int decide(std::vector<RaceEntry>& entries, int defaultCandidate);
 
-}  // namespace tilewright
+}  // namespace tilewright::autotune

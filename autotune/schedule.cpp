@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace tilewright {
+namespace tilewright::autotune {
 
 void Calibration::add(std::string_view templateId, double predictedMicroseconds, double measuredMicroseconds) {
   if (predictedMicroseconds <= 0 || measuredMicroseconds <= 0) return;
@@ -22,7 +22,7 @@ double Schedule::runSeconds(const ScheduledProblem& problem) const {
 }
 
 double Schedule::costSeconds(const ScheduledProblem& problem) const {
-  return problem.setupSeconds + problem.runs * (runSeconds(problem) + problem.overheadPerRunSeconds);
+  return cost_(problem, runSeconds(problem));
 }
 
 double Schedule::remainingSeconds() const {
@@ -31,29 +31,33 @@ double Schedule::remainingSeconds() const {
   return sum;
 }
 
-bool Schedule::next(double seconds, ScheduledProblem& problem) {
+const ScheduledProblem* Schedule::peek(double seconds) const {
   const auto spentOn = [this](Operation operation) {
     const auto spent = spent_.find(operation);
     return spent == spent_.end() ? 0.0 : spent->second;
   };
-  const auto worth = [this](const ScheduledProblem& each) {
-    return each.count * runSeconds(each) * each.expectedGain / costSeconds(each);
-  };
-  auto best = open_.end();
-  for (auto each = open_.begin(); each != open_.end(); ++each) {
-    if (costSeconds(*each) > seconds) continue;
-    if (best == open_.end()) {
-      best = each;
-      continue;
-    }
-    const double ours = spentOn(each->problem.operation), theirs = spentOn(best->problem.operation);
+  const ScheduledProblem* best = nullptr;
+  double bestWorth = 0, bestSpent = 0;
+  for (const ScheduledProblem& each : open_) {
+    const double cost = costSeconds(each);
+    if (cost > seconds) continue;
+    const double spent = spentOn(each.problem.operation);
+    const double worth = each.count * runSeconds(each) * each.expectedGain / cost;
     // Equal spending (nothing yet) leaves the choice to the worth.
-    if (ours != theirs ? ours < theirs : worth(*each) > worth(*best)) best = each;
+    if (best == nullptr || (spent != bestSpent ? spent < bestSpent : worth > bestWorth)) {
+      best = &each, bestWorth = worth, bestSpent = spent;
+    }
   }
-  if (best == open_.end()) return false;
-  problem = std::move(*best);
-  open_.erase(best);
-  return true;
+  return best;
 }
 
-}  // namespace tilewright
+std::optional<ScheduledProblem> Schedule::take(double seconds) {
+  const ScheduledProblem* best = peek(seconds);
+  if (best == nullptr) return std::nullopt;
+  const auto place = open_.begin() + (best - open_.data());
+  ScheduledProblem taken = std::move(*place);
+  open_.erase(place);
+  return taken;
+}
+
+}  // namespace tilewright::autotune

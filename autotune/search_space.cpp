@@ -7,7 +7,7 @@
 #include <numeric>
 #include <random>
 
-namespace tilewright {
+namespace tilewright::autotune {
 namespace {
 
 constexpr int kRandomShare = 4;  // one candidate in four is drawn at random
@@ -197,4 +197,4 @@ std::vector<int> probeOrder(const std::vector<Candidate>& candidates) {
   return order;
 }
 
-}  // namespace tilewright
+}  // namespace tilewright::autotune

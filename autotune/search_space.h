@@ -14,7 +14,7 @@
 
 #include "templates/template.h"
 
-namespace tilewright {
+namespace tilewright::autotune {
 
 struct Candidate {
   const Template* kernelTemplate = nullptr;
@@ -61,4 +61,4 @@ const Template* defaultTemplate(const Problem& problem, const DeviceInfo& device
 /// The order in which to probe: fastest predicted first, fixed order among equals.
 std::vector<int> probeOrder(const std::vector<Candidate>& candidates);
 
-}  // namespace tilewright
+}  // namespace tilewright::autotune

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-namespace tilewright {
+namespace tilewright::autotune {
 namespace {
 
 constexpr double kMissProbability = 0.05;
@@ -54,4 +54,4 @@ bool clearlyFaster(const Statistics& a, const Statistics& b) {
   return a.high < b.low && a.median * kTieRatio < b.median;
 }
 
-}  // namespace tilewright
+}  // namespace tilewright::autotune

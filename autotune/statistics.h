@@ -16,7 +16,7 @@
 
 #include <span>
 
-namespace tilewright {
+namespace tilewright::autotune {
 
 /// Of times in microseconds.
 struct Statistics {
@@ -40,4 +40,4 @@ int intervalRank(int count);
 /// Whether `a` is faster than `b` beyond noise. Neither of two ties is clearly faster.
 bool clearlyFaster(const Statistics& a, const Statistics& b);
 
-}  // namespace tilewright
+}  // namespace tilewright::autotune

@@ -6,7 +6,7 @@
 
 #include "templates/template.h"
 
-namespace tilewright {
+namespace tilewright::autotune {
 
 /// Two parameters: tile (1, 2, 4, 8) and stages (1, 2); stages = 2 with tile = 8 breaks the constraint "shared_memory".
 /// Predicts 100 / tile + stages microseconds, times `scale`.
@@ -70,4 +70,4 @@ class FakeTemplate : public Template {
   Operation operation_;
 };
 
-}  // namespace tilewright
+}  // namespace tilewright::autotune

@@ -9,7 +9,7 @@
 #include <random>
 #include <set>
 
-namespace tilewright {
+namespace tilewright::autotune {
 namespace {
 
 // Candidates with a true time each; runs take it, times noise that only slows down, times a drift over the race.
@@ -18,7 +18,8 @@ class SyntheticRunner : public Runner {
   explicit SyntheticRunner(std::vector<double> truth, std::uint64_t seed = 1)
       : truth_(std::move(truth)), generator_(seed) {}
 
-  Result<std::vector<double>> run(int candidate, int warmups, int repeats) override {
+  Result<std::vector<double>> run(const Block& block) override {
+    const auto [candidate, warmups, repeats, final] = block;
     if (crashing.contains(candidate)) return fail(ErrorCode::kDevice, "candidate {} faulted", candidate);
     std::vector<double> times;
     for (int i = 0; i < warmups + repeats; ++i) {
@@ -136,4 +137,4 @@ TEST(Race, budgetThatEndsInTheFinalsKeepsTheBestSoFar) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::autotune

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tilewright {
+namespace tilewright::autotune {
 namespace {
 
 ScheduledProblem problemOf(Operation operation, double microseconds, double count = 1) {
@@ -13,44 +13,43 @@ ScheduledProblem problemOf(Operation operation, double microseconds, double coun
   problem.defaultTemplate = "t";
   problem.defaultMicroseconds = microseconds;
   problem.expectedGain = 0.5;
-  problem.setupSeconds = 1;
-  problem.runs = 100;
   return problem;
+}
+
+Schedule scheduleOf(std::vector<ScheduledProblem> problems) {
+  // A second of setup, and a hundred runs.
+  return Schedule(std::move(problems), [](const ScheduledProblem&, double runSeconds) { return 1 + 100 * runSeconds; });
 }
 
 std::vector<double> drain(Schedule& schedule, double seconds) {
   std::vector<double> order;
-  ScheduledProblem problem;
-  while (schedule.next(seconds, problem)) order.push_back(problem.defaultMicroseconds);
+  while (const auto problem = schedule.take(seconds)) order.push_back(problem->defaultMicroseconds);
   return order;
 }
 
 TEST(Schedule, mostSavedPerSecondOfTuningFirst) {
-  Schedule schedule(
+  Schedule schedule = scheduleOf(
       {problemOf(Operation::kLinear, 1000), problemOf(Operation::kLinear, 10), problemOf(Operation::kLinear, 1000, 4)});
   EXPECT_EQ(drain(schedule, 100), (std::vector<double>{1000, 1000, 10}));
 }
 
 TEST(Schedule, operationsShareTheBudget) {
-  Schedule schedule(
+  Schedule schedule = scheduleOf(
       {problemOf(Operation::kLinear, 5000), problemOf(Operation::kLinear, 4000), problemOf(Operation::kAttention, 20)});
-  ScheduledProblem problem;
-  ASSERT_TRUE(schedule.next(100, problem));
-  EXPECT_EQ(problem.defaultMicroseconds, 5000);
+  EXPECT_EQ(schedule.take(100)->defaultMicroseconds, 5000);
   schedule.spent(Operation::kLinear, 2);
-  ASSERT_TRUE(schedule.next(100, problem));
-  EXPECT_EQ(problem.problem.operation, Operation::kAttention);
+  EXPECT_EQ(schedule.take(100)->problem.operation, Operation::kAttention);
 }
 
 TEST(Schedule, leavesWhatDoesNotFit) {
-  Schedule schedule({problemOf(Operation::kLinear, 10e6), problemOf(Operation::kLinear, 1000)});
+  Schedule schedule = scheduleOf({problemOf(Operation::kLinear, 10e6), problemOf(Operation::kLinear, 1000)});
   EXPECT_EQ(drain(schedule, 5), (std::vector<double>{1000}));
   ASSERT_EQ(schedule.open().size(), 1u);
   EXPECT_NEAR(schedule.remainingSeconds(), 1 + 100 * 10, 1e-9);
 }
 
 TEST(Schedule, measurementsCorrectPredictions) {
-  Schedule schedule({problemOf(Operation::kLinear, 1000)});
+  Schedule schedule = scheduleOf({problemOf(Operation::kLinear, 1000)});
   schedule.calibration().add("t", 100, 400);
   schedule.calibration().add("t", 100, 1600);
   // The geometric mean of 4 and 16.
@@ -59,4 +58,4 @@ TEST(Schedule, measurementsCorrectPredictions) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::autotune

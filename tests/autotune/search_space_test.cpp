@@ -6,7 +6,7 @@
 
 #include "tests/autotune/fake_template.h"
 
-namespace tilewright {
+namespace tilewright::autotune {
 namespace {
 
 const Problem kProblem{.operation = Operation::kLinear, .linear = {.n = 64, .k = 64, .m = 64}};
@@ -85,4 +85,4 @@ TEST(SearchSpace, neighboursAreOneStepAway) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::autotune

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-namespace tilewright {
+namespace tilewright::autotune {
 namespace {
 
 TEST(Statistics, medianIntervalAndDeviationOfKnownSamples) {
@@ -67,4 +67,4 @@ TEST(Statistics, onlyDisjointIntervalsAndMoreThanOnePercentTellApart) {
 }
 
 }  // namespace
-}  // namespace tilewright
+}  // namespace tilewright::autotune

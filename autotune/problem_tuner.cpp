@@ -1,0 +1,524 @@
+#include "autotune/problem_tuner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace tilewright::autotune {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double secondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// A first run that took this many times the fastest first run's time, and is no matter of microseconds, ends a
+// candidate.
+constexpr double kHopelessFirstRun = 4;
+constexpr double kFirstRunMattersMicroseconds = 20e3;
+constexpr double kRunsUntilHung = 20;
+
+struct Contender {
+  Candidate candidate;
+  bool isDefault = false;
+  StoredPlan plan;
+  std::vector<std::string> keys;
+  bool isAlive = true;  // not refused
+  bool isPrepared = false;
+  RecordStatus status = RecordStatus::kOk;
+  Refusal refusal;
+  bool isRemembered = false;
+  bool isRecorded = true;  // whether the refusal is the plan's own fault and worth remembering
+  Verification verification;
+  RaceEntry entry;
+};
+
+class ProblemTuner : private Runner {
+ public:
+  ProblemTuner(TunerContext& context, const ListedProblem& listed, double expectedRunSeconds)
+      : context_(context), problem_(listed.problem), runSeconds_(expectedRunSeconds) {
+    outcome_.listed = listed;
+  }
+
+  Result<ProblemOutcome> tune() {
+    const auto start = Clock::now();
+    TW_TRY(run());
+    report();
+    outcome_.seconds = secondsSince(start);
+    return std::move(outcome_);
+  }
+
+ private:
+  Result<void> run() {
+    RacePlan plan = planRace(problem_, context_.device, context_.effort, runSeconds_, context_.overheadSeconds,
+                             context_.secondsLeft());
+    // Compilation must not eat the time of the race.
+    const int affordableBuilds = static_cast<int>(context_.secondsLeft() / 3 / std::max(context_.buildSeconds, 1e-3));
+    plan.cap = std::clamp(affordableBuilds, std::min(plan.cap, 4), plan.cap);
+    Result<SearchSpace> space =
+        buildSearchSpace(problem_, context_.device, context_.templates, {.cap = plan.cap, .seed = context_.seed});
+    if (!space) return end(ProblemStatus::kUnsupported, space.error().message);
+    addContenders(space->candidates, space->defaultCandidate);
+    if (!context_.force) TW_TRY(skipRemembered());
+    if (!build()) return remains();
+    TW_TRY(storeDefaults());
+
+    if (const auto reason = doesNotFit(problem_, context_.device)) return end(ProblemStatus::kRemains, *reason);
+    if (!TW_TRY(open())) return {};
+    if (!TW_TRY(prepareAll(plan))) return {};
+    if (!TW_TRY(raceAll(plan))) return {};
+    for (int i = 0; i < plan.refinements && !context_.mustStop(); ++i) {
+      if (!TW_TRY(refine(plan))) break;
+    }
+    return commit();
+  }
+
+  Result<void> end(ProblemStatus status, std::string reason) {
+    outcome_.status = status;
+    outcome_.reason = std::move(reason);
+    return {};
+  }
+  Result<void> remains() { return end(ProblemStatus::kRemains, std::string(context_.stopReason())); }
+
+  void progress(std::string_view stage, std::size_t done, std::size_t of) {
+    if (context_.progress) context_.progress(stage, static_cast<int>(done), static_cast<int>(of));
+  }
+
+  void addContenders(const std::vector<Candidate>& candidates, int defaultCandidate) {
+    for (int i = 0; i < static_cast<int>(candidates.size()); ++i) {
+      Contender contender{.candidate = candidates[i], .isDefault = i == defaultCandidate};
+      const Template& kernelTemplate = *candidates[i].kernelTemplate;
+      contender.plan.kernelTemplate = &kernelTemplate;
+      contender.plan.configuration = candidates[i].configuration;
+      contender.plan.requests =
+          kernelTemplate.buildRequests(problem_, context_.device, candidates[i].configuration, context_.sources);
+      contenders_.push_back(std::move(contender));
+    }
+  }
+
+  void refuse(Contender& contender, RecordStatus status, std::string constraint, std::string reason) {
+    contender.isAlive = false;
+    contender.status = status;
+    contender.refusal = {std::move(constraint), std::move(reason)};
+  }
+
+  Result<void> skipRemembered() {
+    if (!remembered_) remembered_ = TW_TRY(context_.store.refusals(problem_));
+    for (Contender& each : contenders_) {
+      if (each.isPrepared || !each.isAlive || remembered_->empty()) continue;
+      const auto found = remembered_->find(context_.store.planKey(each.plan));
+      if (found == remembered_->end()) continue;
+      refuse(each, RecordStatus::kRefused, found->second.constraint, found->second.reason);
+      each.isRemembered = true;
+    }
+    return {};
+  }
+
+  /// Binaries of every contender that lacks them; false if the sweep must stop first.
+  bool build() {
+    for (Contender& each : contenders_) {
+      if (!each.isAlive || !each.keys.empty()) continue;
+      for (const BuildRequest& request : each.plan.requests) each.keys.push_back(context_.builder.submit(request));
+    }
+    const auto start = Clock::now();
+    const int compiledBefore = context_.builder.compiled();
+    std::size_t done = 0;
+    for (Contender& each : contenders_) {
+      progress("compiling", done++, contenders_.size());
+      if (!each.isAlive || !each.plan.binaries.empty()) continue;
+      for (const std::string& key : each.keys) {
+        const auto outcome = context_.builder.wait(key, [this] { return context_.mustStop(); });
+        if (!outcome) return false;
+        if (!*outcome) {
+          refuse(each, RecordStatus::kRefused, "build", outcome->error().message);
+          each.isRecorded = outcome->error().code == ErrorCode::kCompile;
+          each.plan.binaries.clear();
+          break;
+        }
+        each.plan.binaries.push_back(**outcome);
+        if (auto refusal = refusesBinary(*each.plan.kernelTemplate, ***outcome)) {
+          refuse(each, RecordStatus::kRefused, refusal->constraint, refusal->reason);
+          break;
+        }
+      }
+    }
+    const int compiled = context_.builder.compiled() - compiledBefore;
+    outcome_.builds += compiled;
+    if (compiled > 0) context_.buildSeconds = (context_.buildSeconds + secondsSince(start) / compiled) / 2;
+    return true;
+  }
+
+  Result<void> storeDefaults() {
+    for (const Contender& each : contenders_) {
+      const bool isDefault =
+          each.plan.configuration == each.plan.kernelTemplate->defaultConfiguration(problem_, context_.device);
+      if (isDefault && each.isAlive && !each.plan.binaries.empty()) TW_TRY(context_.store.addDefaults(each.plan));
+    }
+    return {};
+  }
+
+  /// Whether an error of the measurer is the sweep's end rather than the plan's: no worker can be had at all.
+  Result<void> workerOrError() {
+    if (context_.mustStop()) return {};
+    return context_.measurer.start();
+  }
+
+  double left() const { return std::max(context_.secondsLeft(), 0.1); }
+
+  /// False if the problem ended here.
+  Result<bool> open() {
+    progress("preparing", 0, 1);
+    TW_TRY(workerOrError());
+    const auto start = Clock::now();
+    const double limit = std::min(60 + bytes(problem_) * 1e-7, left() + 1);
+    const Result<void> opened = context_.measurer.open(problem_, {.seed = context_.seed}, limit);
+    const double seconds = secondsSince(start);
+    openSeconds_ = seconds;
+    if (opened) {
+      const double perByte = seconds / std::max(bytes(problem_), 1e6);
+      context_.openSecondsPerByte = (context_.openSecondsPerByte + perByte) / 2;
+      return true;
+    }
+    if (context_.mustStop()) {
+      TW_TRY(remains());
+    } else {
+      TW_TRY(end(opened.error().code == ErrorCode::kOutOfMemory ? ProblemStatus::kRemains : ProblemStatus::kFailed,
+                 opened.error().message));
+      TW_TRY(workerOrError());
+    }
+    return false;
+  }
+
+  double candidateLimit(const Template& kernelTemplate, const Configuration& configuration) const {
+    double limit = context_.candidateSeconds + kRunsUntilHung * runSeconds_;
+    if (kernelTemplate.precision(problem_, configuration) != Precision::kExact) limit += 2 * openSeconds_;
+    return std::min(limit, left());
+  }
+
+  /// The verdict on a measurer's error: the plan's fault, with what to remember of it.
+  void judge(Contender& contender, const Error& error) {
+    switch (error.code) {
+      case ErrorCode::kTimeout:
+        refuse(contender, RecordStatus::kTimeout, "timeout", error.message);
+        // A limit that the budget shortened says nothing about the plan.
+        contender.isRecorded = !context_.measurer.stopped();
+        break;
+      case ErrorCode::kDevice:
+        refuse(contender, RecordStatus::kCrashed, "crashed", error.message);
+        break;
+      default:
+        refuse(contender, RecordStatus::kRefused, std::string(errorCodeName(error.code)), error.message);
+        contender.isRecorded = error.code == ErrorCode::kUnsupported || error.code == ErrorCode::kInvalidArgument;
+        break;
+    }
+  }
+
+  Result<void> prepare(int index) {
+    Contender& contender = contenders_[index];
+    PlanDescription description{.templateId = std::string(contender.plan.kernelTemplate->id()),
+                                .configuration = contender.plan.configuration};
+    for (std::size_t i = 0; i < contender.plan.binaries.size(); ++i) {
+      description.binaries.push_back({contender.plan.binaries[i], contender.plan.requests[i].entries});
+    }
+    Result<Verification> verified = context_.measurer.prepare(
+        index, std::move(description), candidateLimit(*contender.plan.kernelTemplate, contender.plan.configuration));
+    if (!verified) {
+      judge(contender, verified.error());
+      return workerOrError();
+    }
+    contender.verification = std::move(*verified);
+    contender.isPrepared = true;
+    if (!contender.verification.ok) {
+      refuse(contender, RecordStatus::kWrong, "wrong_result", contender.verification.what);
+      context_.measurer.release(index);
+    }
+    return {};
+  }
+
+  std::vector<int> aliveInProbeOrder() const {
+    std::vector<int> alive;
+    for (int i = 0; i < static_cast<int>(contenders_.size()); ++i) {
+      if (contenders_[i].isAlive) alive.push_back(i);
+    }
+    std::ranges::stable_sort(alive, {}, [this](int i) {
+      return contenders_[i].isDefault ? -1.0 : contenders_[i].candidate.predictedMicroseconds;
+    });
+    return alive;
+  }
+
+  /// Verifies the default, plans the race by its real speed, verifies the others. False if the problem ended here.
+  Result<bool> prepareAll(RacePlan& plan) {
+    const std::vector<int> order = aliveInProbeOrder();
+    double fastest = INFINITY;
+    std::size_t done = 0;
+    for (const int index : order) {
+      Contender& contender = contenders_[index];
+      if (context_.mustStop()) return stopHere();
+      if (contender.isPrepared) continue;
+      progress("verifying", done, order.size());
+      if (static_cast<int>(done) >= plan.cap) {
+        dropUntried(contender);
+        continue;
+      }
+      TW_TRY(prepare(index));
+      ++done;
+      if (!contender.isAlive) continue;
+      const double first = contender.verification.microseconds;
+      if (contender.isDefault) {
+        runSeconds_ = first * 1e-6;
+        plan = planRace(problem_, context_.device, context_.effort, runSeconds_, context_.overheadSeconds, left());
+        if (plan.seconds(runSeconds_, context_.overheadSeconds) > left() && runSeconds_ > 0.5) {
+          TW_TRY(end(ProblemStatus::kRemains,
+                     fmt::format("a run takes {:.1f} s, the race at least {:.0f} s, {:.0f} s of the budget are left",
+                                 runSeconds_, plan.seconds(runSeconds_, context_.overheadSeconds), left())));
+          return false;
+        }
+      } else if (first > kFirstRunMattersMicroseconds && first > kHopelessFirstRun * fastest) {
+        contender.entry.standing = Standing::kDropped;
+        contender.entry.blocks = {{first}};
+        contender.entry.statistics = summarize(contender.entry.blocks.front());
+        context_.measurer.release(index);
+      }
+      fastest = std::min(fastest, first);
+    }
+    return context_.mustStop() ? stopHere() : Result<bool>(true);
+  }
+
+  Result<bool> stopHere() {
+    TW_TRY(remains());
+    return false;
+  }
+
+  /// Leaves a candidate out that the plan has no time for: it is neither refused nor measured.
+  void dropUntried(Contender& contender) {
+    contender.isAlive = false;
+    contender.isRecorded = false;
+    contender.entry.standing = Standing::kUnmeasured;
+  }
+
+  // --- The race. `racing_` maps its candidates to contenders. ---
+
+  Result<std::vector<double>> run(const Block& block) override {
+    const int index = racing_[block.candidate];
+    progress("racing", ++blocksRun_, blocksExpected_);
+    Contender& contender = contenders_[index];
+    const double typical = std::max(contender.verification.microseconds * 1e-6, runSeconds_);
+    const double limit = std::min(
+        context_.candidateSeconds + kRunsUntilHung * typical + 2 * (block.warmups + block.repeats) * typical, left());
+    const MeasureOptions options{
+        .warmups = block.warmups,
+        .repeats = block.repeats,
+        .restMilliseconds = block.final ? plan_.finalRestMilliseconds : plan_.probeRestMilliseconds};
+    const auto start = Clock::now();
+    Result<std::vector<double>> times = context_.measurer.measure(index, options, limit);
+    if (!times) {
+      judge(contender, times.error());
+      return times;
+    }
+    const double runs = std::accumulate(times->begin(), times->end(), 0.0) * 1e-6;
+    const double perRun = runs / static_cast<double>(times->size());
+    const double overhead =
+        (secondsSince(start) - options.restMilliseconds * 1e-3) / (block.warmups + block.repeats) - perRun;
+    if (overhead > 0) context_.overheadSeconds = 0.8 * context_.overheadSeconds + 0.2 * overhead;
+    return times;
+  }
+
+  bool mayRun(double expectedMicroseconds) override {
+    return !context_.mustStop() && expectedMicroseconds * 1e-6 < context_.secondsLeft();
+  }
+
+  /// Races the verified contenders that `racing_` names. The entries go back to the contenders.
+  RaceResult raceThese(std::vector<int> racing, const RacePlan& plan) {
+    racing_ = std::move(racing);
+    plan_ = plan;
+    blocksRun_ = 0;
+    blocksExpected_ = static_cast<std::size_t>(plan.blocks);
+    int defaultCandidate = -1;
+    std::vector<Candidate> candidates;
+    for (int i = 0; i < static_cast<int>(racing_.size()); ++i) {
+      if (contenders_[racing_[i]].isDefault) defaultCandidate = i;
+      candidates.push_back(contenders_[racing_[i]].candidate);
+    }
+    RaceResult result =
+        race(static_cast<int>(racing_.size()), defaultCandidate, probeOrder(candidates), *this, plan.race);
+    for (std::size_t i = 0; i < racing_.size(); ++i) contenders_[racing_[i]].entry = result.entries[i];
+    return result;
+  }
+
+  Result<bool> raceAll(const RacePlan& plan) {
+    std::vector<int> racing;
+    for (int i = 0; i < static_cast<int>(contenders_.size()); ++i) {
+      if (contenders_[i].isAlive && contenders_[i].entry.standing != Standing::kDropped) racing.push_back(i);
+    }
+    if (racing.empty()) {
+      TW_TRY(end(ProblemStatus::kFailed, "no candidate could be run"));
+      return false;
+    }
+    const RaceResult result = raceThese(racing, plan);
+    if (result.winner < 0) {
+      if (context_.mustStop()) return stopHere();
+      TW_TRY(workerOrError());
+      TW_TRY(end(ProblemStatus::kFailed, "no candidate could be measured"));
+      return false;
+    }
+    winner_ = racing_[result.winner];
+    complete_ = result.complete;
+    return true;
+  }
+
+  /// Races the winner's untried neighbours against it and the default; false if there is nothing to try.
+  Result<bool> refine(const RacePlan& plan) {
+    std::vector<Candidate> untried;
+    for (Candidate& each : neighbours(contenders_[winner_].candidate, problem_, context_.device)) {
+      const bool isKnown = std::ranges::any_of(contenders_, [&](const Contender& known) {
+        return known.candidate.kernelTemplate == each.kernelTemplate &&
+               known.candidate.configuration == each.configuration;
+      });
+      if (!isKnown) untried.push_back(std::move(each));
+    }
+    if (untried.empty()) return false;
+    const std::size_t before = contenders_.size();
+    addContenders(untried, -1);
+    if (!context_.force) TW_TRY(skipRemembered());
+    if (!build()) return false;
+    for (std::size_t i = before; i < contenders_.size() && !context_.mustStop(); ++i) {
+      if (contenders_[i].isAlive) TW_TRY(prepare(static_cast<int>(i)));
+    }
+    std::vector<int> racing;
+    for (int i = 0; i < static_cast<int>(contenders_.size()); ++i) {
+      const bool isNew = i >= static_cast<int>(before) && contenders_[i].isPrepared;
+      if (contenders_[i].isAlive && (isNew || i == winner_ || contenders_[i].isDefault)) racing.push_back(i);
+    }
+    if (racing.size() < 2 || context_.mustStop()) return false;
+    std::vector<RaceEntry> entries;
+    for (const int i : racing) entries.push_back(contenders_[i].entry);
+    const RaceResult result = raceThese(racing, plan);
+    if (result.winner < 0) {
+      // The budget cut this race: the first one's result stands.
+      for (std::size_t i = 0; i < racing_.size(); ++i) contenders_[racing_[i]].entry = entries[i];
+      return false;
+    }
+    const int previous = std::exchange(winner_, racing_[result.winner]);
+    return winner_ != previous;
+  }
+
+  // --- The winner. ---
+
+  std::optional<Statistics> defaultStatistics() const {
+    const auto found = std::ranges::find_if(contenders_, &Contender::isDefault);
+    if (found == contenders_.end() || found->entry.statistics.count == 0) return std::nullopt;
+    return found->entry.statistics;
+  }
+
+  Result<void> commit() {
+    // A race condition may show only after many runs: what is wrong now never wins.
+    progress("verifying", 1, 1);
+    while (winner_ >= 0 && !context_.mustStop()) {
+      Contender& winner = contenders_[winner_];
+      const Result<Verification> again =
+          context_.measurer.verify(winner_, candidateLimit(*winner.plan.kernelTemplate, winner.plan.configuration));
+      if (again && again->ok) break;
+      if (again) {
+        refuse(winner, RecordStatus::kWrong, "wrong_result", fmt::format("after the race: {}", again->what));
+      } else if (!context_.measurer.stopped()) {
+        judge(winner, again.error());
+      } else {
+        break;
+      }
+      winner.entry.standing = Standing::kFailed;
+      TW_TRY(decideAgain());
+    }
+    if (winner_ < 0) return end(ProblemStatus::kFailed, "every candidate failed");
+
+    const Contender& winner = contenders_[winner_];
+    WinnerReport report{.templateId = std::string(winner.plan.kernelTemplate->id()),
+                        .configuration = winner.plan.configuration,
+                        .isDefault = winner.isDefault,
+                        .statistics = winner.entry.statistics,
+                        .defaultStatistics = defaultStatistics(),
+                        .error = winner.verification.error,
+                        .outlierError = winner.verification.outlierError,
+                        .complete = complete_};
+    double runnerUp = 0;
+    for (const Contender& each : contenders_) {
+      if (each.entry.statistics.count == 0 || !each.isAlive) continue;
+      ++report.measured;
+      report.tied += each.entry.standing == Standing::kTied;
+      const double median = each.entry.statistics.median;
+      if (&each != &winner && (runnerUp == 0 || median < runnerUp)) runnerUp = median;
+    }
+    TW_TRY(context_.store.commit(problem_, winner.plan, report, runnerUp, context_.effort));
+    outcome_.winner = std::move(report);
+    return end(ProblemStatus::kTuned, "");
+  }
+
+  Result<void> decideAgain() {
+    std::vector<RaceEntry> entries;
+    int defaultCandidate = -1;
+    for (const Contender& each : contenders_) {
+      if (each.isDefault && each.isAlive) defaultCandidate = static_cast<int>(entries.size());
+      entries.push_back(each.entry);
+      // Only finalists are measured well enough to follow a fallen winner.
+      if (!each.isAlive) entries.back().standing = Standing::kFailed;
+      if (each.isAlive && each.entry.standing == Standing::kSlower) entries.back().standing = Standing::kTied;
+    }
+    winner_ = decide(entries, defaultCandidate);
+    if (winner_ >= 0) contenders_[winner_].entry.standing = Standing::kWinner;
+    return {};
+  }
+
+  /// Records what lost and lists what was refused, whatever became of the problem.
+  void report() {
+    std::vector<TuningStore::Loser> losers;
+    for (int i = 0; i < static_cast<int>(contenders_.size()); ++i) {
+      const Contender& each = contenders_[i];
+      const bool isMeasured = each.isAlive && each.entry.statistics.count > 0 && i != winner_;
+      const bool isRefused = !each.isAlive && !each.refusal.constraint.empty();
+      if (isRefused) {
+        outcome_.refused.push_back(
+            {std::string(each.plan.kernelTemplate->id()), each.plan.configuration, each.refusal, each.isRemembered});
+      }
+      if (each.isRemembered || (isRefused && !each.isRecorded) || (!isRefused && !isMeasured)) continue;
+      TuningStore::Loser loser{.plan = each.plan,
+                               .status = each.status,
+                               .statistics = each.entry.statistics,
+                               .error = each.verification.error,
+                               .outlierError = each.verification.outlierError};
+      if (isRefused) loser.reason = fmt::format("{}: {}", each.refusal.constraint, each.refusal.reason);
+      losers.push_back(std::move(loser));
+    }
+    // The winner is safe; a database that cannot take these any more fails at the next winner, with its reason.
+    if (!losers.empty()) static_cast<void>(context_.store.addLosers(problem_, losers));
+  }
+
+  TunerContext& context_;
+  const Problem problem_;
+  double runSeconds_;
+  double openSeconds_ = 0;
+  ProblemOutcome outcome_;
+  std::vector<Contender> contenders_;
+  std::optional<std::map<std::string, Refusal>> remembered_;
+  std::vector<int> racing_;
+  RacePlan plan_;
+  std::size_t blocksRun_ = 0, blocksExpected_ = 0;
+  int winner_ = -1;
+  bool complete_ = false;
+};
+
+}  // namespace
+
+std::optional<std::string> doesNotFit(const Problem& problem, const DeviceInfo& device) {
+  // On the CPU the host's and the device's copies of the operands are in the same memory while a problem is opened.
+  const double share = device.kind == DeviceKind::kCpu ? 0.4 : 0.8;
+  const double needed = bytes(problem);
+  if (device.memoryBytes <= 0 || needed <= share * static_cast<double>(device.memoryBytes)) return std::nullopt;
+  return fmt::format("its operands need {:.1f} GiB, the device has {:.1f} GiB", needed / (1 << 30),
+                     static_cast<double>(device.memoryBytes) / (1 << 30));
+}
+
+Result<ProblemOutcome> tuneProblem(TunerContext& context, const ListedProblem& listed, double expectedRunSeconds) {
+  return ProblemTuner(context, listed, expectedRunSeconds).tune();
+}
+
+}  // namespace tilewright::autotune
