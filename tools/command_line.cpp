@@ -1,0 +1,479 @@
+// The one file that includes CLI11. Flags that several verbs share are groups: model shapes, problem, device,
+// databases.
+//
+// CLI11 collects texts (Draft); what they mean (ladders, problems, configurations) is read afterwards, so that every
+// message is ours and names the flag.
+#include "tools/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <map>
+
+#include "base/device_info.h"
+#include "format/configuration_json.h"
+#include "format/problem_json.h"
+#include "tools/model_shapes/ladder.h"
+
+namespace tilewright {
+namespace {
+
+constexpr std::string_view kExitCodes =
+    "Exit codes: 0 done; 1 failed (file system, memory, compiler, device, time limit); 2 flags or input break a rule;\n"
+    "3 not found, or nothing covers the problem; 4 a driver, toolkit or library is missing, or a file is locked;\n"
+    "5 a damaged file, or one of another version.";
+
+struct Draft {
+  Options options;
+  std::string rows, queries, keys, batches, precisions;
+  std::string problem;                         ///< as JSON
+  std::map<std::string, std::string> members;  ///< of a problem, by key, as texts
+  std::map<std::string, bool> flags;           ///< of a problem, by key
+  std::string configuration;
+  std::string budget;
+  std::string databaseProblem;
+};
+
+enum class MemberKind { kText, kInteger, kFlag };
+
+struct Member {
+  const char* key;
+  const char* flag;
+  MemberKind kind;
+  const char* help;
+};
+
+constexpr Member kMembers[] = {
+    {"op", "--op", MemberKind::kText, "q4k_linear, linear or attention"},
+    {"n", "--n", MemberKind::kInteger, "linear: rows of W, columns of the result"},
+    {"k", "--k", MemberKind::kInteger, "linear: columns of W and of x"},
+    {"m", "--m", MemberKind::kInteger, "linear: rows of x (tokens)"},
+    {"precision", "--precision", MemberKind::kText, "q4k_linear: loosest arithmetic allowed: exact, fp8, int8 or fast"},
+    {"bias", "--bias", MemberKind::kFlag, "linear: with a bias"},
+    {"dtype", "--dtype", MemberKind::kText, "attention: bf16"},
+    {"batch", "--batch", MemberKind::kInteger, "attention: sequences"},
+    {"q_heads", "--q-heads", MemberKind::kInteger, "attention: query heads"},
+    {"kv_heads", "--kv-heads", MemberKind::kInteger, "attention: key-value heads"},
+    {"head_dim", "--head-dim", MemberKind::kInteger, "attention: elements of a head"},
+    {"q_len", "--q-len", MemberKind::kInteger, "attention: query rows"},
+    {"kv_len", "--kv-len", MemberKind::kInteger, "attention: keys"},
+    {"causal", "--causal", MemberKind::kFlag, "attention: causal, aligned bottom-right"},
+    {"lse", "--lse", MemberKind::kFlag, "attention: with the log-sum-exp"},
+    {"alignment", "--alignment", MemberKind::kText, "16 (bytes, the default) or any"},
+};
+
+// --- Flag groups ---
+
+void addJson(CLI::App& verb, Draft& draft) {
+  verb.add_flag("--json", draft.options.json, "print a listing in JSON (docs/formats.md)");
+}
+
+void addShapes(CLI::App& verb, Draft& draft) {
+  verb.add_option(
+          "--model-shapes", draft.options.modelShapes,
+          "config.json, a directory with one, a GGUF file, a JSON or CSV list of problems, or - for standard input; "
+          "several may be given")
+      ->type_name("MODEL");
+  const auto ladder = [&](const char* flag, std::string& text, const char* help) {
+    verb.add_option(flag, text, help)->type_name("SIZES");
+  };
+  ladder("--m", draft.rows,
+         "row counts of the linears, such as 1,2,64:4096:x2 or 128:512:+128 (default: 1 to 4096, doubling)");
+  ladder("--q", draft.queries, "query lengths of attention (default: 1,16,128,512,2048,8192)");
+  ladder("--kv", draft.keys, "key lengths of attention (default: 1024 to 131072, up to the model's context)");
+  ladder("--batch", draft.batches, "batch sizes of attention (default: 1)");
+  verb.add_option("--tp", draft.options.shapes.tensorParallel,
+                  "devices that share the model: shapes of one device's part")
+      ->type_name("DEVICES")
+      ->check(CLI::Range(1, 1024).description(""));
+  verb.add_option("--precision", draft.precisions,
+                  "loosest arithmetic of q4k_linear: exact (default), fp8, int8, fast; a list "
+                  "tunes each")
+      ->type_name("PRECISIONS");
+}
+
+void addProblem(CLI::App& verb, Draft& draft, bool withShapes) {
+  verb.add_option("problem", draft.problem,
+                  "the problem in JSON, such as "
+                  R"({"op": "q4k_linear", "n": 14336, "k": 4096, "m": 512})")
+      ->type_name("JSON");
+  for (const Member& member : kMembers) {
+    // With model shapes --m, --batch and --precision are ladders.
+    if (withShapes) continue;
+    if (member.kind == MemberKind::kFlag) {
+      verb.add_flag(member.flag, draft.flags[member.key], member.help)->group("Problem, instead of JSON");
+    } else {
+      verb.add_option(member.flag, draft.members[member.key], member.help)
+          ->type_name(member.kind == MemberKind::kText ? "NAME" : "SIZE")
+          ->group("Problem, instead of JSON");
+    }
+  }
+}
+
+void addPlan(CLI::App& verb, Draft& draft) {
+  verb.add_option("--template", draft.options.templateId, "this template, such as attention.tma_sm90")->type_name("ID");
+  verb.add_option("--config", draft.configuration, R"(this configuration, such as {"tile_m": 128, "stages": 4})")
+      ->type_name("JSON");
+}
+
+void addDevice(CLI::App& verb, Draft& draft) {
+  verb.add_option("--device", draft.options.device.device, "cpu or cuda:N (default: the first GPU, or the CPU)")
+      ->type_name("DEVICE");
+}
+
+void addArch(CLI::App& verb, Draft& draft) {
+  verb.add_option("--arch", draft.options.device.arch,
+                  "target, such as sm_90a, sm_80 or x86-64-v3; goes before the detected one and needs no device")
+      ->type_name("TARGET");
+}
+
+void addDatabases(CLI::App& verb, Draft& draft) {
+  verb.add_option("--db", draft.options.databases.user,
+                  "the user's tuning database (default: tilewright/user.twdb in "
+                  "XDG_CACHE_HOME or HOME/.cache)")
+      ->type_name("FILE");
+  verb.add_option("--system-db", draft.options.databases.systems, "read-only database below it; several may be given")
+      ->type_name("FILE");
+}
+
+// --- Verbs ---
+
+CLI::App& addVerb(CLI::App& app, const char* name, const char* summary, std::string_view examples, Draft& draft,
+                  Verb verb) {
+  CLI::App& added = *app.add_subcommand(name, summary);
+  added.footer(fmt::format("Examples:\n{}\n{}", examples, kExitCodes));
+  added.callback([&draft, verb] { draft.options.verb = verb; });
+  return added;
+}
+
+void addTune(CLI::App& app, Draft& draft) {
+  CLI::App& verb =
+      addVerb(app, "tune", "Find the best kernels for a model's shapes and keep them in a tuning database",
+              "  tilewright tune --model-shapes tools/models/qwen3-0.6b.json\n"
+              "  tilewright tune --device cuda:0 --model-shapes model.gguf --m 1,16,512 --precision fp8 --budget 10m\n"
+              "  tilewright tune --model-shapes config.json --dry-run --json\n",
+              draft, Verb::kTune);
+  addShapes(verb, draft);
+  addDevice(verb, draft);
+  addArch(verb, draft);
+  addDatabases(verb, draft);
+  TuneFlags& flags = draft.options.tune;
+  verb.add_option("--budget", draft.budget,
+                  "time for the sweep: seconds, or with s, m or h; 0 for no limit (default: 60 s on "
+                  "the CPU, no limit on a GPU); what remains is listed")
+      ->type_name("TIME");
+  verb.add_flag("--dry-run", flags.dryRun, "print the derived problems and touch no device");
+  verb.add_flag("--compile-only", flags.compileOnly, "compile into the database and measure nothing; needs no GPU");
+  verb.add_flag("--force", flags.force, "tune again what the database has already");
+  verb.add_option("--jobs", flags.jobs, "threads that compile (default: one per core)")
+      ->type_name("COUNT")
+      ->check(CLI::Range(0, 1024).description(""));
+  verb.add_option("--seed", flags.seed, "of the random operands")->type_name("SEED");
+  addJson(verb, draft);
+}
+
+void addBench(CLI::App& app, Draft& draft) {
+  CLI::App& verb =
+      addVerb(app, "bench", "Time the plans that would run, and print JSON Lines",
+              "  tilewright bench '{\"op\": \"q4k_linear\", \"n\": 14336, \"k\": 4096, \"m\": 512}'\n"
+              "  tilewright bench --model-shapes tools/models/llama-3.1-8b.json --m 1,512 --device cuda:0\n",
+              draft, Verb::kBench);
+  addProblem(verb, draft, true);
+  addShapes(verb, draft);
+  addPlan(verb, draft);
+  addDevice(verb, draft);
+  addDatabases(verb, draft);
+  verb.add_option("--repeats", draft.options.bench.repeats, "timed runs of each plan")
+      ->type_name("COUNT")
+      ->check(CLI::Range(1, 100000).description(""))
+      ->capture_default_str();
+  verb.add_flag("--all", draft.options.bench.allPlans,
+                "also every other template that covers the problem, at its default");
+  verb.add_flag("--json", draft.options.json, "accepted for uniformity: the output is always JSON Lines");
+}
+
+void addExplain(CLI::App& app, Draft& draft) {
+  CLI::App& verb =
+      addVerb(app, "explain", "Show which kernel would run for a problem, from which database, and why",
+              "  tilewright explain '{\"op\": \"q4k_linear\", \"n\": 14336, \"k\": 4096, \"m\": 512}'\n"
+              "  tilewright explain --op attention --q-heads 32 --kv-heads 8 --head-dim 128 --q-len 512 --kv-len 16384 "
+              "--causal --arch sm_90a\n",
+              draft, Verb::kExplain);
+  addProblem(verb, draft, false);
+  addDevice(verb, draft);
+  addArch(verb, draft);
+  addDatabases(verb, draft);
+  addJson(verb, draft);
+}
+
+void addDevices(CLI::App& app, Draft& draft) {
+  CLI::App& verb =
+      addVerb(app, "devices", "List the devices of this machine", "  tilewright devices\n", draft, Verb::kDevices);
+  addJson(verb, draft);
+}
+
+void addCompile(CLI::App& app, Draft& draft) {
+  CLI::App& verb = addVerb(
+      app, "compile", "Compile the kernels of a plan and print any stage; needs no device",
+      "  tilewright compile --arch sm_90a --emit resources '{\"op\": \"q4k_linear\", \"n\": 14336, \"k\": 4096, "
+      "\"m\": 512}'\n"
+      "  tilewright compile --arch x86-64-v4 --emit llvm --template linear.portable --op linear --n 1024 --k 1024 "
+      "--m 64\n",
+      draft, Verb::kCompile);
+  addProblem(verb, draft, false);
+  addPlan(verb, draft);
+  addDevice(verb, draft);
+  addArch(verb, draft);
+  verb.add_option(
+          "--emit", draft.options.compile.stage,
+          "request (what is compiled, with its key), source, tile (tile IR), llvm (LLVM IR), ptx, cubin, object or "
+          "resources (registers, spills, shared memory)")
+      ->type_name("STAGE")
+      ->check(
+          CLI::IsMember({"request", "source", "tile", "llvm", "ptx", "cubin", "object", "resources"}).description(""))
+      ->capture_default_str();
+  verb.add_option("-o,--output", draft.options.compile.output, "file to write (default: standard output)")
+      ->type_name("FILE");
+  addJson(verb, draft);
+}
+
+CLI::App& addDatabaseVerb(CLI::App& db, const char* name, const char* summary, std::string_view examples, Draft& draft,
+                          DatabaseCommand::Action action) {
+  CLI::App& added = *db.add_subcommand(name, summary);
+  added.footer(fmt::format("Examples:\n{}\n{}", examples, kExitCodes));
+  added.callback([&draft, action] {
+    draft.options.verb = Verb::kDatabase;
+    draft.options.database.action = action;
+  });
+  addJson(added, draft);
+  return added;
+}
+
+void addDatabase(CLI::App& app, Draft& draft) {
+  CLI::App& db = *app.add_subcommand("db", "Look into tuning databases, check, merge and export them");
+  db.require_subcommand(1);
+  db.footer(fmt::format("Examples:\n  tilewright db show\n  tilewright db export h200.twdb\n{}", kExitCodes));
+  DatabaseCommand& command = draft.options.database;
+  using Action = DatabaseCommand::Action;
+
+  CLI::App& list = addDatabaseVerb(db, "ls", "One line for each database",
+                                   "  tilewright db ls\n  tilewright db ls a.twdb b.twdb\n", draft, Action::kList);
+  list.add_option("file", command.files, "databases (default: the user's and --system-db)")->type_name("FILE");
+  addDatabases(list, draft);
+
+  CLI::App& show =
+      addDatabaseVerb(db, "show", "The winners of a database",
+                      "  tilewright db show h200.twdb\n  tilewright db show --records --template attention.tma_sm90\n",
+                      draft, Action::kShow);
+  show.add_option("file", command.files, "database (default: the user's)")->type_name("FILE")->expected(0, 1);
+  show.add_flag("--records", command.records, "every measured plan instead of the winners");
+  show.add_option("--problem", draft.databaseProblem, "only this problem")->type_name("JSON");
+  show.add_option("--template", command.templateId, "only this template")->type_name("ID");
+  addDatabases(show, draft);
+
+  CLI::App& verify =
+      addDatabaseVerb(db, "verify", "Check structure, hashes and references; exit code 5 if anything is damaged",
+                      "  tilewright db verify h200.twdb\n", draft, Action::kVerify);
+  verify.add_option("file", command.files, "databases (default: the user's)")->type_name("FILE");
+  addDatabases(verify, draft);
+
+  CLI::App& merge = addDatabaseVerb(
+      db, "merge", "Add the results of other databases to one",
+      "  tilewright db merge other.twdb\n  tilewright db merge a.twdb b.twdb --db all.twdb\n", draft, Action::kMerge);
+  merge.add_option("source", command.files, "databases to add")->type_name("FILE")->required();
+  addDatabases(merge, draft);
+
+  CLI::App& exporting =
+      addDatabaseVerb(db, "export", "Write a closed file to ship: winners, their binaries and the defaults",
+                      "  tilewright db export h200.twdb\n"
+                      "  tilewright db export h200.twdb --db mine.twdb --winners-only --overwrite\n",
+                      draft, Action::kExport);
+  exporting.add_option("target", command.files, "file to write")->type_name("FILE")->expected(1)->required();
+  exporting.add_flag("--winners-only", command.winnersOnly, "leave out measurements that did not win");
+  exporting.add_flag("--overwrite", command.overwrite, "replace the file if it exists");
+  addDatabases(exporting, draft);
+}
+
+void addTuneWorker(CLI::App& app, Draft& draft) {
+  CLI::App& verb = *app.add_subcommand("tune-worker", "Measures for tune and bench")->group("");
+  verb.callback([&draft] { draft.options.verb = Verb::kTuneWorker; });
+  addDevice(verb, draft);
+}
+
+// --- Meaning ---
+
+Result<std::vector<Precision>> precisionsOf(std::string_view text) {
+  std::vector<Precision> precisions;
+  while (true) {
+    const std::size_t comma = text.find(',');
+    const auto precision = precisionFromName(text.substr(0, comma));
+    if (!precision) {
+      return fail(ErrorCode::kInvalidArgument, "--precision: '{}' must be exact, fp8, int8 or fast",
+                  text.substr(0, comma));
+    }
+    if (std::ranges::find(precisions, *precision) == precisions.end()) precisions.push_back(*precision);
+    if (comma == std::string_view::npos) return precisions;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+Result<void> readShapes(Draft& draft) {
+  ShapeOptions& shapes = draft.options.shapes;
+  if (!draft.rows.empty()) shapes.rows = TW_TRY(parseLadder("--m", draft.rows, 0));
+  if (!draft.queries.empty()) shapes.queries = TW_TRY(parseLadder("--q", draft.queries, 0));
+  if (!draft.keys.empty()) shapes.keys = TW_TRY(parseLadder("--kv", draft.keys, 0));
+  if (!draft.batches.empty()) shapes.batches = TW_TRY(parseLadder("--batch", draft.batches, 1));
+  if (!draft.precisions.empty()) shapes.precisions = TW_TRY(precisionsOf(draft.precisions));
+  return {};
+}
+
+Result<std::optional<Problem>> problemFromFlags(const Draft& draft) {
+  JsonValue value{JsonValue::Object{}};
+  for (const Member& member : kMembers) {
+    if (member.kind == MemberKind::kFlag) {
+      const auto flag = draft.flags.find(member.key);
+      if (flag != draft.flags.end() && flag->second) value.add(member.key, true);
+      continue;
+    }
+    const auto text = draft.members.find(member.key);
+    if (text == draft.members.end() || text->second.empty()) continue;
+    if (member.kind == MemberKind::kText) {
+      value.add(member.key, text->second);
+      continue;
+    }
+    std::int64_t size = 0;
+    const char* end = text->second.data() + text->second.size();
+    if (const auto read = std::from_chars(text->second.data(), end, size); read.ec != std::errc{} || read.ptr != end) {
+      return fail(ErrorCode::kInvalidArgument, "{}: '{}' must be a 64-bit integer", member.flag, text->second);
+    }
+    value.add(member.key, size);
+  }
+  if (value.asObject()->empty()) return std::nullopt;
+  return TW_TRY(problemFromJson(value));
+}
+
+Result<void> readProblem(Draft& draft) {
+  draft.options.problem = TW_TRY(problemFromFlags(draft));
+  if (draft.problem.empty()) return {};
+  if (draft.options.problem) {
+    return fail(ErrorCode::kInvalidArgument, "the problem is given both as JSON and by flags; use one of them");
+  }
+  auto problem = parseProblem(draft.problem);
+  if (!problem) {
+    problem.error().message = fmt::format("cannot read the problem: {}", problem.error().message);
+    return std::unexpected(std::move(problem).error());
+  }
+  draft.options.problem = *problem;
+  return {};
+}
+
+Result<double> budgetOf(const std::string& text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value, std::chars_format::fixed);
+  const std::string_view unit(rest, static_cast<std::size_t>(end - rest));
+  const double seconds = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
+  if (error != std::errc{} || seconds == 0 || !(value >= 0) || value * seconds > 1e9) {
+    return fail(ErrorCode::kInvalidArgument, "--budget: '{}' must be a time such as 90, 90s, 10m or 2h", text);
+  }
+  return value * seconds;
+}
+
+Result<void> checkDevice(const DeviceFlags& flags) {
+  if (!flags.arch.empty()) TW_TRY(nominalDevice(flags.arch));
+  const std::string_view device = flags.device;
+  const std::string_view number = device.starts_with("cuda:") ? device.substr(5) : std::string_view{};
+  const bool isNumber = !number.empty() && number.size() < 6 &&
+                        std::ranges::all_of(number, [](unsigned char c) { return std::isdigit(c); });
+  if (device.empty() || device == "cpu" || isNumber) return {};
+  return fail(ErrorCode::kInvalidArgument, "--device: '{}' must be cpu or cuda:N", device);
+}
+
+Result<void> checkVerb(const Options& options) {
+  const bool needsProblem = options.verb == Verb::kExplain || options.verb == Verb::kCompile;
+  if (needsProblem && !options.problem) {
+    return fail(ErrorCode::kInvalidArgument, "no problem: give it as JSON, or by flags from --op on");
+  }
+  if (options.verb == Verb::kTune && options.modelShapes.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "no problems: name a model with --model-shapes");
+  }
+  if (options.verb == Verb::kBench && options.modelShapes.empty() && !options.problem) {
+    return fail(ErrorCode::kInvalidArgument, "no problems: give one as JSON, or name a model with --model-shapes");
+  }
+  if (options.configuration && options.templateId.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "--config needs --template");
+  }
+  if (options.tune.dryRun && options.tune.compileOnly) {
+    return fail(ErrorCode::kInvalidArgument, "--dry-run and --compile-only exclude each other");
+  }
+  return {};
+}
+
+Result<Options> finish(Draft draft, const Environment& environment) {
+  TW_TRY(readShapes(draft));
+  TW_TRY(readProblem(draft));
+  Options& options = draft.options;
+  if (!draft.configuration.empty()) {
+    auto entries = parseConfiguration(draft.configuration);
+    if (!entries) return fail(ErrorCode::kInvalidArgument, "--config: {}", entries.error().message);
+    options.configuration = Configuration(std::move(*entries));
+  }
+  if (!draft.budget.empty()) options.tune.budgetSeconds = TW_TRY(budgetOf(draft.budget));
+  if (!draft.databaseProblem.empty()) options.database.problem = toJson(TW_TRY(parseProblem(draft.databaseProblem)));
+  TW_TRY(checkDevice(options.device));
+  TW_TRY(checkVerb(options));
+  options.environment = environment;
+  return std::move(options);
+}
+
+// CLI11's sentence in the form of our messages, with the place of the help.
+std::string messageOf(const CLI::ParseError& error, const CLI::App& app) {
+  std::string message = error.what();
+  if (message.size() > 1 && std::islower(static_cast<unsigned char>(message[1])) != 0) {
+    message[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(message[0])));
+  }
+  std::string verb;
+  for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
+    at = at->get_subcommands().back();
+    verb += " " + at->get_name();
+  }
+  std::ranges::replace(message, '\n', ' ');
+  return fmt::format("{} (see tilewright{} --help)", message, verb);
+}
+
+}  // namespace
+
+Result<std::variant<Options, HelpText>> parseCommandLine(std::span<const char* const> arguments,
+                                                         const Environment& environment) {
+  Draft draft;
+  CLI::App app("Fast GPU kernels for quantized transformer inference: tune, look up, launch", "tilewright");
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(28);
+  app.footer(
+      fmt::format("Examples:\n  tilewright tune --model-shapes tools/models/qwen3-0.6b.json\n"
+                  "  tilewright tune --help\n{}",
+                  kExitCodes));
+  app.set_version_flag("--version", "tilewright " TILEWRIGHT_VERSION);
+  try {
+    addTune(app, draft);
+    addExplain(app, draft);
+    addBench(app, draft);
+    addDatabase(app, draft);
+    addDevices(app, draft);
+    addCompile(app, draft);
+    addTuneWorker(app, draft);
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::CallForHelp&) {
+    return HelpText{app.help()};
+  } catch (const CLI::CallForVersion& version) {
+    return HelpText{fmt::format("{}\n", version.what())};
+  } catch (const CLI::ParseError& error) {
+    return fail(ErrorCode::kInvalidArgument, "{}", messageOf(error, app));
+  } catch (const CLI::Error& error) {
+    return fail(ErrorCode::kInternal, "{}", error.what());
+  }
+  return TW_TRY(finish(std::move(draft), environment));
+}
+
+}  // namespace tilewright
