@@ -78,6 +78,10 @@ class Device {
   /// before it returns. `kernels` are the plan's handles, which Launch::kernel indexes. Tensor maps are encoded in place.
   virtual Result<void> launch(LaunchList& launches, std::span<const KernelHandle> kernels, StreamHandle stream) = 0;
 
+  /// kInvalidArgument if kernels of this device cannot reach `address`: memory of another device, host memory that the
+  /// driver does not know. Asked once for each plan and operand, so it may take a driver call.
+  virtual Result<void> checkAddress(const void* address) const { return {}; }
+
   virtual Result<DeviceBuffer> allocate(std::size_t bytes) = 0;
   virtual Result<void> copyToDevice(void* device, const void* host, std::size_t bytes) = 0;
   virtual Result<void> copyToHost(void* host, const void* device, std::size_t bytes) = 0;

@@ -1,0 +1,65 @@
+// Makes a plan's kernels ready to run: finds the binary of each build request in the database layers, or compiles it,
+// and loads it on the device. Plans that need the same binary share it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/build_request.h"
+#include "cache/layers.h"
+#include "runtime/device.h"
+#include "runtime/selection.h"
+#include "templates/sources.h"
+
+namespace tilewright {
+
+/// The kernels of a plan, in the order of the entries of its build requests.
+struct LoadedKernels {
+  std::vector<KernelHandle> handles;
+  std::vector<std::shared_ptr<LoadedBinary>> binaries;  ///< keep the handles valid
+  std::vector<std::string> origins;  ///< of each binary: "database /usr/share/h200.twdb", "compiled by nvrtc 13.0.88"
+};
+
+/// Safe to use from several threads; different binaries are compiled at the same time.
+class KernelLoader {
+ public:
+  /// All references must outlive the loader and what it loaded. `compilers` may be empty.
+  KernelLoader(Device& device, const DatabaseLayers& layers, std::vector<const Compiler*> compilers,
+               const SourceCatalog& sources)
+      : device_(device), layers_(layers), compilers_(std::move(compilers)), sources_(sources) {}
+
+  /// kUnsupported if no layer has the binary and no compiler makes it, or if what was found breaks a constraint of the
+  /// template; kCompile with the compiler's log; whatever loading answers. `warnings` receives damaged database rows.
+  Result<LoadedKernels> load(const Candidate& candidate, std::vector<std::string>& warnings);
+
+ private:
+  struct Loaded {
+    std::shared_ptr<LoadedBinary> binary;
+    std::vector<KernelHandle> handles;  // Of the request's entries.
+    std::string origin;
+  };
+  struct Slot {
+    std::mutex mutex;
+    std::unique_ptr<Loaded> loaded;
+  };
+
+  Result<const Loaded*> loadRequest(const Template& kernelTemplate, const BuildRequest& request,
+                                    std::vector<std::string>& warnings);
+  Result<std::pair<Binary, std::string>> obtain(const Template& kernelTemplate, const BuildRequest& request,
+                                                std::vector<std::string>& warnings) const;
+
+  Device& device_;
+  const DatabaseLayers& layers_;
+  std::vector<const Compiler*> compilers_;
+  const SourceCatalog& sources_;
+  std::mutex mutex_;
+  std::map<std::string, Slot, std::less<>> slots_;  // By everything in a request that varies within a process.
+};
+
+}  // namespace tilewright

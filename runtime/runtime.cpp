@@ -1,0 +1,185 @@
+#include "runtime/runtime.h"
+
+#include <algorithm>
+
+#include "runtime/operands.h"
+
+namespace tilewright {
+namespace {
+
+constexpr std::uintptr_t kBufferAlignment = 256;
+
+Result<void> checkBuffer(std::string_view name, const void* buffer, std::int64_t bytes, std::int64_t needed) {
+  if (needed == 0) return {};
+  if (bytes < needed) {
+    return fail(ErrorCode::kInvalidArgument, "cannot launch: {} has {} bytes, must have {}", name, bytes, needed);
+  }
+  if (buffer == nullptr) return fail(ErrorCode::kInvalidArgument, "cannot launch: {} is null", name);
+  if (reinterpret_cast<std::uintptr_t>(buffer) % kBufferAlignment != 0) {
+    return fail(ErrorCode::kInvalidArgument, "cannot launch: {} is {}, must be a multiple of {} bytes", name, buffer,
+                kBufferAlignment);
+  }
+  return {};
+}
+
+/// What the caller of an unsupported problem must know: who refused, and what could not be loaded.
+Error nothingRuns(const Selection& selection, const std::vector<std::string>& failures, ErrorCode code,
+                  std::string log) {
+  std::string message = fmt::format("nothing runs {}", toJson(selection.problem));
+  if (selection.candidates.empty() && selection.refused.empty()) message += ": this program has no template for it";
+  for (const RefusedCandidate& refused : selection.refused) {
+    message += fmt::format("; {} refuses: {}", refused.templateId, refused.refusal.reason);
+  }
+  for (const std::string& failure : failures) message += "; " + failure;
+  return {code, std::move(message), std::move(log)};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Runtime>> Runtime::create(RuntimeOptions options) {
+  if (options.device == nullptr) return fail(ErrorCode::kInvalidArgument, "cannot make a runtime: it needs a device");
+  return std::unique_ptr<Runtime>(new Runtime(std::move(options)));
+}
+
+Runtime::Runtime(RuntimeOptions options)
+    : device_(std::move(options.device)),
+      layers_(std::move(options.layers)),
+      templates_(options.templates),
+      embedded_(options.sources == nullptr ? std::make_unique<SourceCatalog>() : nullptr),
+      dispatcher_(device_->info(), layers_, templates_),
+      loader_(*device_, layers_, std::move(options.compilers), embedded_ ? *embedded_ : *options.sources) {}
+
+Result<const Plan*> Runtime::bind(const Problem& problem) {
+  TW_TRY(validate(problem));
+  const PackedProblem key = pack(problem);
+  if (const Plan* known = find(key)) return known;
+  std::unique_ptr<Plan> plan = TW_TRY(makePlan(problem));
+
+  // Two threads may have made it; the first one's stays.
+  const std::scoped_lock lock(mutex_);
+  const Plan* kept = table_.insert(key, plan.get());
+  if (kept == plan.get()) plans_.push_back(std::move(plan));
+  return kept;
+}
+
+Result<std::unique_ptr<Plan>> Runtime::makePlan(const Problem& problem) {
+  const Selection selection = dispatcher_.select(problem);
+  auto plan = std::make_unique<Plan>();
+  plan->problem_ = problem;
+
+  // The best candidate that can be loaded.
+  std::vector<std::string> failures;
+  ErrorCode code = ErrorCode::kUnsupported;
+  std::string log;
+  for (const Candidate& candidate : selection.candidates) {
+    auto kernels = loader_.load(candidate, plan->warnings_);
+    if (!kernels) {
+      failures.push_back(std::move(kernels.error().message));
+      // The first failure that is not just a missing binary says most.
+      if (code == ErrorCode::kUnsupported) code = kernels.error().code, log = std::move(kernels.error().log);
+      continue;
+    }
+    plan->choice_ = candidate;
+    plan->kernels_ = std::move(*kernels);
+    break;
+  }
+  if (plan->choice_.kernelTemplate == nullptr) {
+    return std::unexpected(nothingRuns(selection, failures, code, std::move(log)));
+  }
+  plan->warnings_.insert(plan->warnings_.end(), failures.begin(), failures.end());
+
+  const Candidate& choice = plan->choice_;
+  const DeviceInfo& device = device_->info();
+  plan->ownWorkspaceBytes_ = choice.kernelTemplate->workspaceBytes(choice.problem, device, choice.configuration);
+  plan->workspaceBytes_ = plan->ownWorkspaceBytes_;
+  plan->preparedBytes_ = choice.kernelTemplate->preparedBytes(choice.problem, device, choice.configuration);
+
+  // What takes over when the operands of a call turn out to be misaligned.
+  if (choice.problem.alignment == Alignment::k16) {
+    Problem anyAlignment = problem;
+    anyAlignment.alignment = Alignment::kAny;
+    auto other = bind(anyAlignment);
+    if (other) {
+      plan->anyAlignment_ = *other;
+      plan->workspaceBytes_ = std::max(plan->workspaceBytes_, (*other)->workspaceBytes_);
+    } else {
+      plan->warnings_.push_back("no path for misaligned operands: " + other.error().message);
+    }
+  }
+  return plan;
+}
+
+Result<void> Runtime::checkAddresses(const Plan& plan, const Operands& operands, const LaunchBuffers& buffers) const {
+  const LinearOperands& linear = operands.linear;
+  const AttentionOperands& attention = operands.attention;
+  const auto check = [&](std::initializer_list<std::pair<std::string_view, const void*>> pointers) -> Result<void> {
+    for (const auto& [name, pointer] : pointers) {
+      if (pointer == nullptr) continue;
+      const auto status = device_->checkAddress(pointer);
+      if (!status) return fail(status.error().code, "cannot launch: {}: {}", name, status.error().message);
+    }
+    return {};
+  };
+  TW_TRY(check({{"workspace", buffers.workspace}, {"prepared", buffers.prepared}}));
+  if (plan.problem_.isLinear()) {
+    TW_TRY(check({{"x", linear.x}, {"w", linear.w}, {"bias", linear.bias}, {"out", linear.out}}));
+  } else {
+    TW_TRY(check({{"q", attention.q}, {"k", attention.k}, {"v", attention.v}, {"out", attention.out}}));
+    TW_TRY(check({{"lse", attention.lse}, {"kv_len", attention.kvLen}}));
+  }
+  return {};
+}
+
+Result<void> Runtime::launch(const Plan& plan, const Operands& given, const LaunchBuffers& buffers,
+                             StreamHandle stream) const {
+  if (hasEmptyOutput(plan.problem_)) return {};
+  Operands operands = given;
+  const Alignment alignment = TW_TRY(checkOperands(plan.problem_, device_->info(), operands));
+  const Plan* run = &plan;
+  if (alignment == Alignment::kAny && plan.choice_.problem.alignment == Alignment::k16) {
+    run = plan.anyAlignment_;
+    if (run == nullptr) {
+      return fail(
+          ErrorCode::kUnsupported,
+          "cannot launch {} on misaligned operands: a base or leading stride is not a multiple of 16 bytes or an "
+          "inner stride is not 1, and no plan for any alignment was found",
+          toJson(plan.problem_));
+    }
+  }
+  TW_TRY(checkBuffer("workspace", buffers.workspace, buffers.workspaceBytes, run->ownWorkspaceBytes_));
+  const void* prepared = run == &plan ? buffers.prepared : nullptr;
+  if (!run->addressesChecked_.load(std::memory_order_relaxed)) {
+    TW_TRY(checkAddresses(*run, operands, buffers));
+    run->addressesChecked_.store(true, std::memory_order_relaxed);
+  }
+
+  const Candidate& choice = run->choice_;
+  LaunchList launches;
+  choice.kernelTemplate->encode(choice.problem, device_->info(), choice.configuration, operands, buffers.workspace,
+                                prepared, launches);
+  return device_->launch(launches, run->kernels_.handles, stream);
+}
+
+Result<void> Runtime::launch(const Problem& problem, const Operands& operands, const LaunchBuffers& buffers,
+                             StreamHandle stream) {
+  const Plan* plan = find(pack(problem));
+  if (plan == nullptr) plan = TW_TRY(bind(problem));
+  return launch(*plan, operands, buffers, stream);
+}
+
+Result<void> Runtime::prepareWeights(const Plan& plan, const Operands& operands, void* prepared,
+                                     std::int64_t preparedBytes, StreamHandle stream) const {
+  if (plan.preparedBytes_ == 0) {
+    return fail(ErrorCode::kInvalidArgument, "cannot prepare weights: {} {{{}}} has no preparation",
+                plan.choice_.kernelTemplate->id(), plan.choice_.configuration.text());
+  }
+  TW_TRY(checkWeights(plan.problem_, operands));
+  TW_TRY(checkBuffer("prepared", prepared, preparedBytes, plan.preparedBytes_));
+  const Candidate& choice = plan.choice_;
+  LaunchList launches;
+  choice.kernelTemplate->encodePreparation(choice.problem, device_->info(), choice.configuration, operands, prepared,
+                                           launches);
+  return device_->launch(launches, plan.kernels_.handles, stream);
+}
+
+}  // namespace tilewright

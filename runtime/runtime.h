@@ -1,0 +1,122 @@
+// What a program runs kernels with: a device, database layers, maybe compilers, and the plans made from them.
+//
+//   auto runtime = Runtime::create({.device = std::move(device), .layers = layers});
+//   const Plan* plan = TW_TRY(runtime->bind(problem));       // looks up, loads or compiles; once
+//   TW_TRY(runtime->launch(*plan, operands, {workspace, bytes}, stream));   // stream-ordered, capturable in a CUDA
+//   graph
+//
+// All functions may be called from several threads at once. Plans live as long as the runtime.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cache/layers.h"
+#include "runtime/device.h"
+#include "runtime/dispatcher.h"
+#include "runtime/kernel_loader.h"
+#include "runtime/problem_table.h"
+#include "templates/sources.h"
+
+namespace tilewright {
+
+struct RuntimeOptions {
+  std::unique_ptr<Device> device;
+  DatabaseLayers layers;
+  std::vector<const Compiler*> compilers;  ///< outlive the runtime
+  std::span<const Template* const> templates = allTemplates();
+  const SourceCatalog* sources = nullptr;  ///< outlives the runtime; null: the embedded ones
+};
+
+/// What runs for one problem, ready to launch. Immutable.
+class Plan {
+ public:
+  /// As it was asked for; launches must be of exactly these sizes.
+  const Problem& problem() const { return problem_; }
+  /// The template, its configuration, and why it was chosen.
+  const Candidate& choice() const { return choice_; }
+  /// Where each binary came from.
+  const std::vector<std::string>& origins() const { return kernels_.origins; }
+  /// Better candidates that could not be loaded, damaged rows, a missing path for misaligned operands.
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+  /// Scratch memory of one call, bytes, whatever the operands' alignment. It must be aligned to 256 bytes.
+  std::int64_t workspaceBytes() const { return workspaceBytes_; }
+  /// What a one-time preparation of the weights fills, aligned to 256 bytes; 0 if the plan has none.
+  std::int64_t preparedBytes() const { return preparedBytes_; }
+
+ private:
+  friend class Runtime;
+
+  Problem problem_;
+  Candidate choice_;
+  LoadedKernels kernels_;
+  std::int64_t workspaceBytes_ = 0;
+  std::int64_t ownWorkspaceBytes_ = 0;  // Without the path for misaligned operands.
+  std::int64_t preparedBytes_ = 0;
+  const Plan* anyAlignment_ =
+      nullptr;  // Runs operands that this plan must not; null if it takes all, or none was found.
+  std::vector<std::string> warnings_;
+  mutable std::atomic<bool> addressesChecked_ = false;
+};
+
+/// The caller's memory of one call, on the device.
+struct LaunchBuffers {
+  void* workspace = nullptr;
+  std::int64_t workspaceBytes = 0;
+  const void* prepared = nullptr;  ///< filled by prepareWeights of the same plan, or null
+};
+
+class Runtime {
+ public:
+  /// kInvalidArgument without a device.
+  static Result<std::unique_ptr<Runtime>> create(RuntimeOptions options);
+
+  Device& device() const { return *device_; }
+  const Dispatcher& dispatcher() const { return dispatcher_; }
+  const DatabaseLayers& layers() const { return layers_; }
+
+  /// The plan of a problem if `bind` has made it, else null. No SQL, no allocation, no lock.
+  const Plan* find(const PackedProblem& problem) const noexcept { return table_.find(problem); }
+  /// The plan of a problem, made at the first call: that one loads and compiles, and may take seconds. The best
+  /// candidate that can be loaded is taken. kInvalidArgument for an invalid problem; kUnsupported, naming what refused
+  /// and what is missing, if nothing runs it; kCompile, kDevice, kOutOfMemory as they come.
+  Result<const Plan*> bind(const Problem& problem);
+
+  /// Enqueues one call on the caller's stream; the CPU has finished on return. Allocates and synchronizes nothing.
+  /// kInvalidArgument for operands or buffers that break a rule (see operands.h). Misaligned operands of a k16 problem
+  /// run on the plan for any alignment, with the same result; kUnsupported if there is none.
+  Result<void> launch(const Plan& plan, const Operands& operands, const LaunchBuffers& buffers,
+                      StreamHandle stream) const;
+  /// Looks the problem up and launches; binds it at the first call, which a stream capture must not do.
+  Result<void> launch(const Problem& problem, const Operands& operands, const LaunchBuffers& buffers,
+                      StreamHandle stream);
+
+  /// Enqueues the one-time preparation of W into `prepared`, of preparedBytes().
+  Result<void> prepareWeights(const Plan& plan, const Operands& operands, void* prepared, std::int64_t preparedBytes,
+                              StreamHandle stream) const;
+
+ private:
+  explicit Runtime(RuntimeOptions options);
+  Result<std::unique_ptr<Plan>> makePlan(const Problem& problem);
+  Result<void> checkAddresses(const Plan& plan, const Operands& operands, const LaunchBuffers& buffers) const;
+
+  std::unique_ptr<Device> device_;
+  DatabaseLayers layers_;
+  std::span<const Template* const> templates_;
+  std::unique_ptr<SourceCatalog> embedded_;
+  Dispatcher dispatcher_;
+  KernelLoader loader_;
+  ProblemTable<const Plan> table_;
+  std::mutex mutex_;
+  std::deque<std::unique_ptr<Plan>> plans_;
+};
+
+}  // namespace tilewright
