@@ -1,12 +1,15 @@
 // The list of templates. Order matters: it breaks ties between equally fast plans, simplest first.
 #include <array>
 
+#include "templates/attention/plain_cuda.h"
+#include "templates/linear/plain_cuda.h"
+#include "templates/q4k_linear/plain_cuda.h"
 #include "templates/template.h"
 
 namespace tilewright {
 
 std::span<const Template* const> allTemplates() {
-  static const std::array<const Template*, 0> kTemplates{};
+  static const std::array kTemplates{&linearPlainCuda(), &q4kLinearPlainCuda(), &attentionPlainCuda()};
   return kTemplates;
 }
 

@@ -1,4 +1,5 @@
-// One way to compute an operation, with its space of configurations: the interface that the tuner and the dispatcher see.
+// One way to compute an operation, with its space of configurations: the interface that the tuner and the dispatcher
+// see.
 //
 // A template states its rules as data: every constraint has a name and a sentence, so that a refusal can be shown,
 // recorded and explained. It never computes what its constraints refuse.
@@ -81,8 +82,8 @@ class Template {
   virtual void encodePreparation(const Problem& problem, const DeviceInfo& device, const Configuration& configuration,
                                  const Operands& operands, void* prepared, LaunchList& launches) const {}
 
-  /// Appends the launches of one call. Called on every launch: no allocation, no locks. `prepared` is null when the caller
-  /// keeps none; then a template that wants it computes it within the call, in its workspace.
+  /// Appends the launches of one call. Called on every launch: no allocation, no locks. `prepared` is null when the
+  /// caller keeps none; then a template that wants it computes it within the call, in its workspace.
   virtual void encode(const Problem& problem, const DeviceInfo& device, const Configuration& configuration,
                       const Operands& operands, void* workspace, const void* prepared, LaunchList& launches) const = 0;
 };
@@ -95,6 +96,10 @@ const Template* findTemplate(std::string_view id);
 /// Every configuration of the template's space that its constraints accept, in the order of the parameters' values.
 std::vector<Configuration> enumerateConfigurations(const Template& kernelTemplate, const Problem& problem,
                                                    const DeviceInfo& device);
+
+/// The first parameter that a configuration lacks or gives a value outside its list, or an entry that is no parameter:
+/// what a template's refusesConfiguration checks before its own rules.
+std::optional<Refusal> refusesValues(std::span<const Parameter> parameters, const Configuration& configuration);
 
 /// Refuses spills, stack frames and serialized wgmma of a template that demands a clean build.
 std::optional<Refusal> refusesBinary(const Template& kernelTemplate, const Binary& binary);
