@@ -82,7 +82,8 @@ class TreeBuilder final : public nlohmann::json_sax<nlohmann::json> {
     std::string_view what = exception.what();
     if (const auto colon = what.find("syntax error"); colon != std::string_view::npos) what.remove_prefix(colon);
     if (what.find("number overflow") != std::string_view::npos) what = "a number is beyond the range of a double";
-    tokenStart_ = read_ > text_.data() ? read_ - 1 : read_;
+    const bool atEnd = what.find("unexpected end of input") != std::string_view::npos;
+    tokenStart_ = read_ > text_.data() && !atEnd ? read_ - 1 : read_;
     return refuse("{}", clip(what));
   }
 

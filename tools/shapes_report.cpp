@@ -1,22 +1,52 @@
 #include "tools/shapes_report.h"
 
 #include <iostream>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "format/listing.h"
 #include "tools/problem_text.h"
 #include "tools/table.h"
 
 namespace tilewright {
+namespace {
+
+// shapeText without the size that the last ladder gives.
+std::string fixedShapeText(const Problem& problem) {
+  std::string text = shapeText(problem);
+  const std::string size = problem.isLinear() ? " m=0" : " kv=0";
+  return text.erase(text.find(size), size.size());
+}
+
+}  // namespace
 
 Result<ModelShapes> shapesOf(const Options& options) {
   return readModelShapes(options.modelShapes, options.shapes, std::cin);
 }
 
 std::string shapesTable(const ModelShapes& shapes) {
-  Table table({{"use"}, {"calls", Table::Side::kRight}, {"operation"}, {"shape"}});
+  // A line holds the problems that differ in their last ladder alone: row counts, or key lengths.
+  struct Line {
+    const ListedProblem* first;
+    std::string shape, sizes;
+  };
+  std::vector<Line> lines;
+  std::map<std::string, std::size_t> lineOf;
   for (const ListedProblem& listed : shapes.problems) {
-    table.add({listed.use, fmt::format("{}", listed.count), std::string(operationName(listed.problem.operation)),
-               shapeText(listed.problem)});
+    Problem rest = listed.problem;
+    const bool linear = rest.isLinear();
+    const std::int64_t size = std::exchange(linear ? rest.linear.m : rest.attention.kvLen, 0);
+    const std::string key = fmt::format("{} {} {}", toJson(rest), listed.count, listed.use);
+    const auto [line, isNew] = lineOf.try_emplace(key, lines.size());
+    if (isNew) lines.push_back({&listed, fixedShapeText(rest), linear ? "m=" : "kv="});
+    std::string& sizes = lines[line->second].sizes;
+    sizes += fmt::format("{}{}", sizes.back() == '=' ? "" : ",", size);
+  }
+  Table table({{"use"}, {"calls", Table::Side::kRight}, {"operation"}, {"shape"}, {"sizes"}});
+  for (const Line& line : lines) {
+    table.add({line.first->use, fmt::format("{}", line.first->count),
+               std::string(operationName(line.first->problem.operation)), line.shape, line.sizes});
   }
   return fmt::format("{}{} problems\n{}", table.empty() ? "" : table.text(), shapes.problems.size(),
                      notCoveredText(shapes.notCovered));

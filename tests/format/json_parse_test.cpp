@@ -46,7 +46,7 @@ TEST(JsonParse, refusalsNameThePlaceThePathAndTheRule) {
   };
   for (const auto& [name, text, message] : std::initializer_list<Case>{
            {"empty", "", "line 1, column 1: syntax error"},
-           {"truncated", "{\"a\": [1, 2", "line 1, column 11, at a[2]: syntax error"},
+           {"truncated", "{\"a\": [1, 2", "line 1, column 12, at a[2]: syntax error"},
            {"trailing_garbage", "{} x", "line 1, column 4: syntax error"},
            {"second_value", "{}\n{}", "line 2, column 1: syntax error"},
            {"trailing_comma", "[1,]", "syntax error"},

@@ -69,13 +69,15 @@ class GgufReader {
     }
     model_.contextLength =
         std::clamp<std::int64_t>(header_.integer(key("context_length")).value_or(0), 0, kMaximumContext);
+    for (const GgufTensor& tensor : header_.tensors()) {
+      const TensorName name = nameOf(tensor.name);
+      if (name.suffix == "weight") addTensor(name.layer, name.part, tensor);
+    }
     for (const auto& [layer, tensors] : layers_) {
       if (layer == kOutside) continue;
-      for (const auto& [part, tensor] : tensors) addTensor(layer, part, *tensor);
       for (const Fusion& fusion : kFusions) addFusion(layer, tensors, fusion);
       TW_TRY(addAttention(layer, tensors));
     }
-    for (const auto& [part, tensor] : layers_[kOutside]) addTensor(kOutside, part, *tensor);
     addTiedOutput();
     return std::move(model_);
   }
