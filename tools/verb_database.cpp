@@ -10,6 +10,7 @@
 #include "format/listing.h"
 #include "format/problem_json.h"
 #include "tools/problem_text.h"
+#include "tools/setup.h"
 #include "tools/table.h"
 #include "tools/verbs.h"
 
@@ -18,10 +19,6 @@ namespace {
 
 using Path = std::filesystem::path;
 using Side = Table::Side;
-
-void note(const std::vector<std::string>& lines) {
-  for (const std::string& line : lines) fmt::print(stderr, "tilewright: {}\n", line);
-}
 
 Result<Path> userPath(const Options& options) {
   return options.databases.user ? *options.databases.user : userDatabasePath(options.environment);
@@ -35,12 +32,8 @@ Result<std::vector<Path>> filesOf(const Options& options) {
 
 Result<std::unique_ptr<Database>> open(const Path& path, DatabaseAccess access = DatabaseAccess::kRead) {
   auto database = TW_TRY(Database::open(path, {.access = access}));
-  note(database->notes());
+  printNotes(database->notes());
   return database;
-}
-
-JsonValue finiteOrNull(double value) {
-  return JsonValue(value);
 }
 
 // Stored texts are canonical JSON; one that is not is shown as a string.
@@ -63,7 +56,7 @@ JsonValue recordToJson(const Record& record) {
     if (record.defaultMicroseconds > 0) value.add("default_us", record.defaultMicroseconds);
     if (record.runnerUpMicroseconds > 0) value.add("runner_up_us", record.runnerUpMicroseconds);
   }
-  value.add("error", finiteOrNull(record.error));
+  value.add("error", record.error);
   value.add("resources", storedJson(record.resources));
   value.add("toolchain", record.toolchain);
   value.add("driver_version", record.driverVersion);
@@ -150,7 +143,7 @@ Result<ExitCode> show(const Options& options) {
       records.push_back(std::move(winner.record));
     }
   }
-  note(warnings);
+  printNotes(warnings);
   const std::string_view name = command.records ? "records" : "winners";
   if (!options.json) {
     fmt::print("{}{} {} in {}\n", records.empty() ? "" : recordsTable(records), records.size(), name,
@@ -207,7 +200,7 @@ Result<ExitCode> merge(const Options& options) {
     }
     const auto source = TW_TRY(open(file));
     const MergeReport report = TW_TRY(mergeDatabase(*target, *source));
-    note(report.warnings);
+    printNotes(report.warnings);
     JsonValue::Array conflicts;
     for (const MergeConflict& conflict : report.conflicts) conflicts.push_back(conflictToJson(conflict));
     entries.push_back(JsonValue::object({{"file", file.string()},

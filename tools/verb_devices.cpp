@@ -3,6 +3,7 @@
 
 #include "format/listing.h"
 #include "runtime/device.h"
+#include "tools/setup.h"
 #include "tools/table.h"
 #include "tools/verbs.h"
 
@@ -35,7 +36,7 @@ JsonValue deviceToJson(std::string_view name, const DeviceInfo& device) {
 Result<ExitCode> runDevices(const Options& options) {
   std::vector<std::string> problems;
   const auto devices = listDevices(problems);
-  for (const std::string& problem : problems) fmt::print(stderr, "tilewright: {}\n", problem);
+  printNotes(problems);
   if (options.json) {
     JsonValue::Array entries;
     for (const auto& [name, device] : devices) entries.push_back(deviceToJson(name, device));

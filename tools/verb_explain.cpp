@@ -1,10 +1,178 @@
-// `tilewright explain`.
+// `tilewright explain`: which kernel would run, from which database, why, by what margin, and what refused the others.
+//
+// Asks the dispatcher that programs use; opens no device. Whether the kernel's binary is at hand is looked up as a
+// program would: in the databases by the request's key, else some compiler has to make it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "format/configuration_json.h"
+#include "format/listing.h"
+#include "format/problem_json.h"
+#include "runtime/dispatcher.h"
+#include "templates/sources.h"
+#include "tools/problem_text.h"
+#include "tools/setup.h"
+#include "tools/table.h"
 #include "tools/verbs.h"
 
 namespace tilewright {
+namespace {
+
+struct Explanation {
+  Selection selection;
+  ChosenDevice device;
+  DatabaseLayers layers;
+  std::vector<std::string> binaries;  ///< where each binary of the first candidate comes from
+};
+
+std::string layerName(const Explanation& explanation, int layer) {
+  if (layer < 0) return "";
+  return explanation.layers.databases()[static_cast<std::size_t>(layer)]->path().string();
+}
+
+// Where the binaries of a plan would come from.
+std::vector<std::string> binariesOf(const Candidate& candidate, const DeviceInfo& device, const DatabaseLayers& layers,
+                                    const CompilerSet& compilers, std::vector<std::string>& notes) {
+  std::vector<std::string> origins;
+  const SourceCatalog sources;
+  for (const BuildRequest& request :
+       candidate.kernelTemplate->buildRequests(candidate.problem, device, candidate.configuration, sources)) {
+    if (const auto found = layers.findByRequest(buildKey(request, ""), notes)) {
+      origins.push_back(fmt::format("in {}", layers.databases()[found->layer]->path().string()));
+    } else if (const Compiler* compiler = compilers.find(request.kind, request.target)) {
+      origins.push_back(fmt::format("compiled by {} at first use", compiler->identity()));
+    } else {
+      origins.push_back(fmt::format("missing: no database has it, and no compiler makes it for {}", request.target));
+    }
+  }
+  return origins;
+}
+
+std::string marginText(const Margin& margin) {
+  if (margin.medianMicroseconds <= 0) return "";
+  std::string text = formatMicroseconds(margin.medianMicroseconds);
+  if (margin.defaultMicroseconds > 0) {
+    text += fmt::format(", {:.2f}x the default's speed ({})", margin.defaultMicroseconds / margin.medianMicroseconds,
+                        formatMicroseconds(margin.defaultMicroseconds));
+  }
+  if (margin.runnerUpMicroseconds > 0) {
+    text += fmt::format(", {:.1f} % before the next configuration ({})",
+                        100 * (margin.runnerUpMicroseconds / margin.medianMicroseconds - 1),
+                        formatMicroseconds(margin.runnerUpMicroseconds));
+  }
+  if (margin.error > 0) text += fmt::format(", error {:.2e}", margin.error);
+  return text;
+}
+
+std::string kernelText(const Candidate& candidate) {
+  return candidate.configuration.empty()
+             ? std::string(candidate.kernelTemplate->id())
+             : fmt::format("{} {}", candidate.kernelTemplate->id(), candidate.configuration.text());
+}
+
+void printCandidates(const Explanation& explanation) {
+  const auto& candidates = explanation.selection.candidates;
+  const Candidate& first = candidates.front();
+  const Precision precision = first.kernelTemplate->precision(first.problem, first.configuration);
+  fmt::print("kernel    {}\n", kernelText(first));
+  fmt::print("          {}\n", first.kernelTemplate->summary());
+  fmt::print("found     {}: {}\n", provenanceName(first.provenance), first.reason);
+  if (first.layer >= 0) fmt::print("database  {}\n", layerName(explanation, first.layer));
+  if (const std::string margin = marginText(first.margin); !margin.empty()) fmt::print("measured  {}\n", margin);
+  if (first.problem.isLinear()) fmt::print("computes  {}\n", precisionName(precision));
+  for (const std::string& binary : explanation.binaries) fmt::print("binary    {}\n", binary);
+  for (std::size_t i = 1; i < candidates.size(); ++i) {
+    fmt::print("{}{} ({}: {})\n", i == 1 ? "next      " : "          ", kernelText(candidates[i]),
+               provenanceName(candidates[i].provenance), candidates[i].reason);
+  }
+}
+
+void printText(const Explanation& explanation) {
+  const Selection& selection = explanation.selection;
+  const DeviceInfo& device = explanation.device.info;
+  fmt::print("problem   {}\n", problemText(selection.problem));
+  fmt::print("device    {}{} ({}, {} {})\n", explanation.device.name.empty() ? "" : explanation.device.name + ": ",
+             device.name, device.target, device.unitCount, device.kind == DeviceKind::kCuda ? "SMs" : "threads");
+  if (selection.candidates.empty()) {
+    fmt::print("kernel    none: every template refuses the problem\n");
+  } else {
+    printCandidates(explanation);
+  }
+  const char* title = "refused   ";
+  for (const RefusedCandidate& refused : selection.refused) {
+    const std::string configuration = refused.configuration.empty() ? "" : " " + refused.configuration;
+    const std::string layer = refused.layer < 0 ? "" : fmt::format(" of {}", layerName(explanation, refused.layer));
+    fmt::print("{}{}{}{}: {}: {}\n", title, refused.templateId, configuration, layer, refused.refusal.constraint,
+               refused.refusal.reason);
+    title = "          ";
+  }
+  title = "note      ";
+  for (const std::string& note : selection.notes) fmt::print("{}{}\n", std::exchange(title, "          "), note);
+}
+
+JsonValue candidateToJson(const Candidate& candidate, const Explanation& explanation, bool chosen) {
+  JsonValue value = JsonValue::object({{"status", chosen ? "chosen" : "next"},
+                                       {"template", candidate.kernelTemplate->id()},
+                                       {"configuration", configurationToJson(candidate.configuration.entries())},
+                                       {"found", provenanceName(candidate.provenance)},
+                                       {"reason", candidate.reason},
+                                       {"problem", problemToJson(candidate.problem)}});
+  if (candidate.problem.isLinear()) {
+    value.add("precision",
+              precisionName(candidate.kernelTemplate->precision(candidate.problem, candidate.configuration)));
+  }
+  if (candidate.layer >= 0) value.add("database", layerName(explanation, candidate.layer));
+  const auto addTime = [&](const char* name, double microseconds) {
+    if (microseconds > 0) value.add(name, microseconds);
+  };
+  addTime("median_us", candidate.margin.medianMicroseconds);
+  addTime("default_us", candidate.margin.defaultMicroseconds);
+  addTime("runner_up_us", candidate.margin.runnerUpMicroseconds);
+  if (candidate.margin.medianMicroseconds > 0) value.add("error", candidate.margin.error);
+  addTime("predicted_us", candidate.predictedMicroseconds);
+  if (chosen) value.add("binaries", JsonValue::Array(explanation.binaries.begin(), explanation.binaries.end()));
+  return value;
+}
+
+void printJson(const Explanation& explanation) {
+  const Selection& selection = explanation.selection;
+  JsonValue::Array plans;
+  for (const Candidate& candidate : selection.candidates)
+    plans.push_back(candidateToJson(candidate, explanation, plans.empty()));
+  for (const RefusedCandidate& refused : selection.refused) {
+    JsonValue value = JsonValue::object({{"status", "refused"}, {"template", refused.templateId}});
+    if (!refused.configuration.empty()) value.add("configuration", refused.configuration);
+    if (refused.layer >= 0) value.add("database", layerName(explanation, refused.layer));
+    value.add("constraint", refused.refusal.constraint);
+    value.add("reason", refused.refusal.reason);
+    plans.push_back(std::move(value));
+  }
+  fmt::print("{}", listingText("plans", plans,
+                               {{"problem", problemToJson(selection.problem)},
+                                {"device", deviceKey(explanation.device.info)},
+                                {"found", provenanceName(selection.provenance())}}));
+  printNotes(selection.notes);
+}
+
+}  // namespace
 
 Result<ExitCode> runExplain(const Options& options) {
-  return fail(ErrorCode::kUnsupported, "this build has no dispatcher");
+  std::vector<std::string> notes;
+  Explanation explanation{.device = TW_TRY(chooseDevice(options.device)), .layers = TW_TRY(openLayers(options, notes))};
+  const Dispatcher dispatcher(explanation.device.info, explanation.layers);
+  std::ranges::copy(dispatcher.warnings(), std::back_inserter(notes));
+  explanation.selection = dispatcher.select(*options.problem);
+  if (!explanation.selection.candidates.empty()) {
+    const CompilerSet compilers = CompilerSet::open(options.environment);
+    explanation.binaries = binariesOf(explanation.selection.candidates.front(), explanation.device.info,
+                                      explanation.layers, compilers, notes);
+  }
+  printNotes(notes);
+  options.json ? printJson(explanation) : printText(explanation);
+  return explanation.selection.candidates.empty() ? kExitNotFound : kExitSuccess;
 }
 
 }  // namespace tilewright
