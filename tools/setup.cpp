@@ -14,8 +14,8 @@ void printNotes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) fmt::print(stderr, "tilewright: {}\n", note);
 }
 
-Result<ChosenDevice> chooseDevice(const DeviceFlags& flags) {
-  if (flags.device.empty() && !flags.arch.empty()) return ChosenDevice{"", TW_TRY(nominalDevice(flags.arch))};
+Result<PickedDevice> pickDevice(const DeviceFlags& flags) {
+  if (flags.device.empty() && !flags.arch.empty()) return PickedDevice{"", TW_TRY(nominalDevice(flags.arch))};
   std::vector<std::string> problems;
   const auto devices = listDevices(problems);
   const auto device = flags.device.empty()
@@ -25,7 +25,7 @@ Result<ChosenDevice> chooseDevice(const DeviceFlags& flags) {
     return fail(ErrorCode::kNotFound, "no device {}{}{}", flags.device, problems.empty() ? "" : ": ",
                 fmt::join(problems, "; "));
   }
-  ChosenDevice chosen{device->first, device->second};
+  PickedDevice chosen{device->first, device->second};
   if (!flags.arch.empty()) {
     const DeviceInfo nominal = TW_TRY(nominalDevice(flags.arch));
     if (nominal.kind != chosen.info.kind) {

@@ -18,7 +18,7 @@ namespace tilewright {
 void printNotes(const std::vector<std::string>& notes);
 
 /// A device as openDevice() names it, and what it is.
-struct ChosenDevice {
+struct PickedDevice {
   std::string name;  ///< "cpu", "cuda:0"; empty when --arch alone names a target
   DeviceInfo info;
 };
@@ -26,7 +26,7 @@ struct ChosenDevice {
 /// The device of --device, or the first GPU, or the CPU; without --device an --arch needs no device and gives the
 /// nominal one of that target. --arch replaces the detected target. Creates no CUDA context. kNotFound for a device
 /// that is not there, with what the driver said; kInvalidArgument for a GPU's target on a CPU or the other way round.
-Result<ChosenDevice> chooseDevice(const DeviceFlags& flags);
+Result<PickedDevice> pickDevice(const DeviceFlags& flags);
 
 /// --db and --system-db, or the user's default database, for reading, upper first. A default database that is not there
 /// is no layer; one that cannot be read is left out and described in `notes`. Named files must be readable.

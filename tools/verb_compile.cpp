@@ -223,7 +223,7 @@ Result<ExitCode> emitBinaries(const Options& options, const ChosenPlan& plan, co
 }  // namespace
 
 Result<ExitCode> runCompile(const Options& options) {
-  const ChosenDevice device = TW_TRY(chooseDevice(options.device));
+  const PickedDevice device = TW_TRY(pickDevice(options.device));
   const ChosenPlan plan = TW_TRY(choosePlan(options, device.info));
   const SourceCatalog sources;
   const std::vector<BuildRequest> requests =

@@ -23,7 +23,7 @@ namespace {
 
 struct Explanation {
   Selection selection;
-  ChosenDevice device;
+  PickedDevice device;
   DatabaseLayers layers;
   std::vector<std::string> binaries;  ///< where each binary of the first candidate comes from
 };
@@ -161,7 +161,7 @@ void printJson(const Explanation& explanation) {
 
 Result<ExitCode> runExplain(const Options& options) {
   std::vector<std::string> notes;
-  Explanation explanation{.device = TW_TRY(chooseDevice(options.device)), .layers = TW_TRY(openLayers(options, notes))};
+  Explanation explanation{.device = TW_TRY(pickDevice(options.device)), .layers = TW_TRY(openLayers(options, notes))};
   const Dispatcher dispatcher(explanation.device.info, explanation.layers);
   std::ranges::copy(dispatcher.warnings(), std::back_inserter(notes));
   explanation.selection = dispatcher.select(*options.problem);
