@@ -26,6 +26,12 @@ __device__ __forceinline__ uint4 loadShared4(U32 address) {
                : "memory");
   return v;
 }
+/// 16 bits, zero-extended.
+__device__ __forceinline__ U32 loadShared16(U32 address) {
+  U32 v;
+  asm volatile("{.reg .b16 half; ld.shared.b16 half, [%1]; cvt.u32.u16 %0, half;}" : "=r"(v) : "r"(address) : "memory");
+  return v;
+}
 __device__ __forceinline__ float loadSharedFloat(U32 address) {
   float v;
   asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"(address) : "memory");

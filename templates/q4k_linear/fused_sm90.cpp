@@ -1,0 +1,433 @@
+// Problem: out[m, n] = x[m, k] . W[n, k]^T (+ bias[n]) with W in Q4_K; fused_sm90.cu explains the kernel.
+#include "templates/q4k_linear/fused_sm90.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "templates/common/wgmma_overloads.h"
+#include "templates/q4k_linear/fused_tile.h"
+#include "templates/sources.h"
+
+namespace tilewright {
+namespace {
+
+constexpr std::string_view kKernelSource = "templates/q4k_linear/fused_sm90.cu";
+constexpr std::string_view kQuantizeSource = "templates/q4k_linear/quantize.cu";
+
+// Row bounds are padded to a multiple of every tile height, 64 times 2, 3, 4 or 5: one preparation serves all
+// configurations.
+constexpr std::int64_t kRowPadding = 3840;
+
+// Longest k whose s32 sum of 127 . 125 a product cannot wrap.
+constexpr std::int64_t kLongestS8 = 131072;
+
+// Kernels of quantize.cu in its request's order; the product follows.
+enum Kernel : int { kRowBounds, kQuantize1, kQuantize2, kQuantize4, kQuantizeLong, kProduct };
+
+std::int64_t roundUp(std::int64_t value, std::int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+// As the kernels declare them.
+struct QuantizeArguments {
+  const void* x;
+  void* quantized;
+  float* scales;
+  std::uint32_t* counters;
+  std::int64_t xStride;
+  std::int32_t m, k, mPadded, counterCount;
+};
+struct FusedArguments {
+  const float* rowBounds;
+  const float* rowInverses;
+  const float* tokenScales;
+  const void* bias;
+  void* partials;
+  std::uint32_t* counters;
+  std::int32_t m, n, mPadded;
+  SplitSchedule schedule;
+};
+
+/// Where what lies in the workspace, and in the prepared weights.
+struct Layout {
+  std::int64_t mPadded, nPadded, counters;
+  std::int64_t quantizedBytes, scaleBytes, counterBytes, partialBytes, rowBytes;
+
+  Layout(const FusedTile& tile, const SplitPlan& plan, const LinearShape& shape) {
+    mPadded = roundUp(shape.m, tile.tokens);
+    nPadded = roundUp(shape.n, kRowPadding);
+    counters = plan.splitTiles * tile.warpgroups;
+    quantizedBytes = tile.isBf16() ? 0 : roundUp(shape.m * shape.k, 256);
+    scaleBytes = tile.isBf16() ? 0 : roundUp(mPadded * (tile.promotes() ? shape.k / 256 : 1) * 4, 256);
+    counterBytes = roundUp(counters * 4, 256);
+    partialBytes = plan.slots * tile.slotBytes();
+    rowBytes = tile.isBf16() ? 0 : 2 * nPadded * 4;
+  }
+  std::int64_t workspaceBytes() const {
+    return quantizedBytes + scaleBytes + counterBytes + partialBytes + roundUp(rowBytes, 256);
+  }
+};
+
+struct Workspace {
+  std::byte *quantized, *scales, *counters, *partials, *rows;
+
+  Workspace(void* base, const Layout& layout)
+      : quantized(static_cast<std::byte*>(base)),
+        scales(quantized + layout.quantizedBytes),
+        counters(scales + layout.scaleBytes),
+        partials(counters + layout.counterBytes),
+        rows(partials + layout.partialBytes) {}
+};
+
+class FusedTemplate : public Template {
+ public:
+  Operation operation() const override { return Operation::kQ4kLinear; }
+  bool demandsCleanBuild() const override { return true; }
+
+  std::optional<Refusal> refuses(const Problem& problem, const DeviceInfo& device) const override;
+  std::vector<Parameter> parameters(const Problem& problem, const DeviceInfo& device) const override;
+  std::optional<Refusal> refusesConfiguration(const Problem& problem, const DeviceInfo& device,
+                                              const Configuration& configuration) const override;
+  Configuration defaultConfiguration(const Problem& problem, const DeviceInfo& device) const override;
+  double predictMicroseconds(const Problem& problem, const DeviceInfo& device,
+                             const Configuration& configuration) const override {
+    return FusedTile(configuration).predictMicroseconds(problem.linear, device);
+  }
+  Precision precision(const Problem& problem, const Configuration& configuration) const override;
+
+  std::vector<BuildRequest> buildRequests(const Problem& problem, const DeviceInfo& device,
+                                          const Configuration& configuration,
+                                          const SourceCatalog& sources) const override;
+  std::int64_t workspaceBytes(const Problem& problem, const DeviceInfo& device,
+                              const Configuration& configuration) const override;
+  std::int64_t preparedBytes(const Problem& problem, const DeviceInfo& device,
+                             const Configuration& configuration) const override;
+  void encodePreparation(const Problem& problem, const DeviceInfo& device, const Configuration& configuration,
+                         const Operands& operands, void* prepared, LaunchList& launches) const override;
+  void encode(const Problem& problem, const DeviceInfo& device, const Configuration& configuration,
+              const Operands& operands, void* workspace, const void* prepared, LaunchList& launches) const override;
+
+ protected:
+  /// Values of the parameter `arithmetic` that a problem allows.
+  virtual std::vector<std::int64_t> arithmetics(Precision precision) const = 0;
+};
+
+class FusedSm90 final : public FusedTemplate {
+ public:
+  std::string_view id() const override { return "q4k_linear.fused_sm90"; }
+  std::string_view summary() const override {
+    return "Hopper: Q4_K to s8 or e4m3 in registers as the A operand of wgmma, activations quantized in the call";
+  }
+
+ protected:
+  std::vector<std::int64_t> arithmetics(Precision precision) const override {
+    switch (precision) {
+      case Precision::kExact:
+        return {};
+      case Precision::kInt8:
+        return {static_cast<std::int64_t>(FusedArithmetic::kS8)};
+      case Precision::kFp8:
+        return {static_cast<std::int64_t>(FusedArithmetic::kE4m3)};
+      case Precision::kFast:
+        return {static_cast<std::int64_t>(FusedArithmetic::kS8), static_cast<std::int64_t>(FusedArithmetic::kE4m3)};
+    }
+    return {};
+  }
+};
+
+class ExactSm90 final : public FusedTemplate {
+ public:
+  std::string_view id() const override { return "q4k_linear.exact_sm90"; }
+  std::string_view summary() const override {
+    return "Hopper: Q4_K to BF16 in registers as the A operand of wgmma, the caller's BF16 activations";
+  }
+
+ protected:
+  std::vector<std::int64_t> arithmetics(Precision) const override {
+    return {static_cast<std::int64_t>(FusedArithmetic::kBf16)};
+  }
+};
+
+std::optional<Refusal> FusedTemplate::refuses(const Problem& problem, const DeviceInfo& device) const {
+  if (auto refusal = refusesOperation(*this, problem)) return refusal;
+  if (device.target != "sm_90a") {
+    return Refusal{"target", fmt::format("the target is {}, must be sm_90a", device.target)};
+  }
+  const LinearShape& shape = problem.linear;
+  if (arithmetics(shape.precision).empty()) {
+    return Refusal{"precision", "the precision is exact, this template rounds activations and weights to 8 bits"};
+  }
+  if (problem.alignment != Alignment::k16) {
+    return Refusal{"alignment", "addresses or strides are not multiples of 16 bytes, which the copy engine needs"};
+  }
+  // Coordinates and tile counts are 32-bit; products of them are not.
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() - 1024;
+  if (shape.n > kMost || shape.m > kMost || shape.k > kMost ||
+      (shape.n / 64 + 1) * (shape.m / 16 + 1) > std::int64_t{kMost}) {
+    return Refusal{"size", fmt::format("n = {}, m = {}: tiles of 64 rows and 16 tokens must be at most {}", shape.n,
+                                       shape.m, kMost)};
+  }
+  return std::nullopt;
+}
+
+std::vector<Parameter> FusedTemplate::parameters(const Problem& problem, const DeviceInfo&) const {
+  const std::vector<std::int64_t> values = arithmetics(problem.linear.precision);
+  const bool s8 = std::ranges::find(values, static_cast<std::int64_t>(FusedArithmetic::kS8)) != values.end();
+  return {{"arithmetic", "operands of the product: 0 s8, 1 e4m3, 2 bf16", values},
+          {"scale_k", "k per activation scale: 0 a token's whole k, 256",
+           s8 ? std::vector<std::int64_t>{0, 256} : std::vector<std::int64_t>{0}},
+          {"tokens", "rows of x of a tile", {256, 16, 32, 64, 128, 176, 192}},
+          {"warpgroups", "consumer warpgroups of a block, 64 rows of W each", {2, 3, 4, 5}},
+          {"step_k", "k between waits for products", {64, 128, 256}},
+          {"buffers", "sets of A registers: 2 convert under the own products, 1 under the others'", {2, 1}},
+          {"stages_w", "super-blocks of k in the ring of weights", {4, 3, 6}},
+          {"helper", "1: two warps unpack the scales of the weights, 0: each consumer does", {1, 0}},
+          {"split_blocks", "fewest super-blocks of k of a part of a tile; 0: tiles are not split", {0, 1, 4}}};
+}
+
+std::optional<Refusal> FusedTemplate::refusesConfiguration(const Problem& problem, const DeviceInfo& device,
+                                                           const Configuration& configuration) const {
+  if (auto refusal = refusesValues(parameters(problem, device), configuration)) return refusal;
+  const FusedTile tile(configuration);
+  const LinearShape& shape = problem.linear;
+  if (tile.promotes() && tile.arithmetic != FusedArithmetic::kS8) {
+    return Refusal{"scale_k", "scales per 256 k promote s32 sums, which e4m3 does not have"};
+  }
+  if (tile.arithmetic == FusedArithmetic::kS8 && !tile.promotes() && shape.k > kLongestS8) {
+    return Refusal{"s8_sum", fmt::format("k is {}, s32 sums of s8 products may wrap beyond {}", shape.k, kLongestS8)};
+  }
+  if (tile.tokens > 16 && tile.tokens >= 2 * roundUp(std::max<std::int64_t>(shape.m, 1), 16)) {
+    return Refusal{"token_tile",
+                   fmt::format("tokens is {} for m = {}: half of a tile would be empty", tile.tokens, shape.m)};
+  }
+  if (tile.buffers == 1 ? tile.stepK == 64 : tile.stepK == 256) {
+    return Refusal{"step_k", fmt::format("step_k is {} with {} buffers: two buffers take 64 or 128, one 128 or 256",
+                                         tile.stepK, tile.buffers)};
+  }
+  if (tile.isBf16() && tile.helper == 0) return Refusal{"helper", "bf16 reads its factors from the helper's table"};
+  if (tile.registersWanted() > tile.registersGiven()) {
+    return Refusal{"registers", fmt::format("a consumer thread needs about {} registers, {} warpgroups leave it {}",
+                                            tile.registersWanted(), tile.warpgroups, tile.registersGiven())};
+  }
+  if (tile.stagesX() < 4 || tile.sharedBytes() > device.sharedBytesPerBlock) {
+    return Refusal{"shared_memory",
+                   fmt::format("{} stages of activations take {} bytes of shared memory, must be 4 in {}",
+                               tile.stagesX(), tile.sharedBytes(), device.sharedBytesPerBlock)};
+  }
+  return std::nullopt;
+}
+
+Configuration FusedTemplate::defaultConfiguration(const Problem& problem, const DeviceInfo& device) const {
+  // tokens, warpgroups, step_k, buffers, stages_w, helper of the configurations that win somewhere.
+  constexpr std::array<std::array<std::int64_t, 6>, 6> kUsual = {{{256, 2, 64, 2, 4, 1},
+                                                                  {128, 2, 64, 2, 4, 1},
+                                                                  {128, 3, 256, 1, 4, 1},
+                                                                  {64, 3, 128, 2, 4, 1},
+                                                                  {32, 3, 128, 2, 4, 1},
+                                                                  {16, 3, 128, 2, 4, 1}}};
+  const std::int64_t arithmetic = arithmetics(problem.linear.precision).front();
+  Configuration best;
+  double bestTime = std::numeric_limits<double>::infinity();
+  for (const auto& usual : kUsual) {
+    for (const std::int64_t stepK : {usual[2], std::int64_t{64}}) {
+      for (const std::int64_t scaleK : {0, 256}) {
+        for (const std::int64_t splitBlocks : {0, 1}) {
+          const Configuration candidate({{"arithmetic", arithmetic},
+                                         {"scale_k", scaleK},
+                                         {"tokens", usual[0]},
+                                         {"warpgroups", usual[1]},
+                                         {"step_k", stepK},
+                                         {"buffers", usual[3]},
+                                         {"stages_w", usual[4]},
+                                         {"helper", usual[5]},
+                                         {"split_blocks", splitBlocks}});
+          if (refusesConfiguration(problem, device, candidate)) continue;
+          const double time = predictMicroseconds(problem, device, candidate);
+          if (time < bestTime) best = candidate, bestTime = time;
+        }
+      }
+    }
+  }
+  return best;
+}
+
+Precision FusedTemplate::precision(const Problem&, const Configuration& configuration) const {
+  switch (FusedTile(configuration).arithmetic) {
+    case FusedArithmetic::kS8:
+      return Precision::kInt8;
+    case FusedArithmetic::kE4m3:
+      return Precision::kFp8;
+    case FusedArithmetic::kBf16:
+      return Precision::kExact;
+  }
+  return Precision::kExact;
+}
+
+std::vector<BuildRequest> FusedTemplate::buildRequests(const Problem&, const DeviceInfo& device,
+                                                       const Configuration& configuration,
+                                                       const SourceCatalog& sources) const {
+  const FusedTile tile(configuration);
+  std::vector<BuildRequest> requests;
+  const auto add = [&](std::string_view source, std::vector<std::string> entries,
+                       std::vector<std::pair<std::string, std::string>> parameters) -> BuildRequest& {
+    BuildRequest& request = requests.emplace_back();
+    request.templateId = id();
+    request.target = device.target;
+    request.entries = std::move(entries);
+    request.parameters = std::move(parameters);
+    request.source = parameterPrelude(request.parameters);
+    request.includes = sources.includesOf(source);
+    request.includes.push_back({std::string(source), sources.text(source)});
+    return request;
+  };
+  const auto include = [](std::string_view file) { return fmt::format("#include \"{}\"\n", file); };
+
+  if (!tile.isBf16()) {
+    BuildRequest& quantize =
+        add(kQuantizeSource,
+            {"q4kRowBounds", "quantizeActivations1", "quantizeActivations2", "quantizeActivations4",
+             "quantizeActivationsLong"},
+            {{"arithmetic", fmt::to_string(configuration["arithmetic"])}, {"scale_k", fmt::to_string(tile.scaleK)}});
+    quantize.source += include(kQuantizeSource) +
+                       fmt::format("static_assert(sizeof(QuantizeArguments) == {}, \"host and device disagree\");\n",
+                                   sizeof(QuantizeArguments));
+  }
+
+  std::vector<std::pair<std::string, std::string>> parameters;
+  for (const auto& [name, value] : configuration.entries()) {
+    if (name != "split_blocks") parameters.emplace_back(name, fmt::to_string(value));
+  }
+  parameters.emplace_back("stages_x", fmt::to_string(tile.stagesX()));
+  parameters.emplace_back("shared_bytes", fmt::to_string(tile.sharedBytes()));
+  BuildRequest& product = add(kKernelSource, {"q4kLinearFused"}, std::move(parameters));
+  const WgmmaShape::Type type = tile.isBf16()                               ? WgmmaShape::Type::kBf16
+                                : tile.arithmetic == FusedArithmetic::kE4m3 ? WgmmaShape::Type::kE4m3
+                                                                            : WgmmaShape::Type::kS8;
+  const WgmmaShape shape{type, static_cast<int>(tile.tokens), true};
+  product.source += wgmmaOverloads(std::span(&shape, 1)) + include(kKernelSource) +
+                    fmt::format(
+                        "static_assert(sizeof(FusedArguments) == {} && kThreads == {}, \"host and device "
+                        "disagree\");\n",
+                        sizeof(FusedArguments), tile.threads());
+  return requests;
+}
+
+std::int64_t FusedTemplate::workspaceBytes(const Problem& problem, const DeviceInfo& device,
+                                           const Configuration& configuration) const {
+  const FusedTile tile(configuration);
+  return Layout(tile, tile.split(problem.linear, device.unitCount), problem.linear).workspaceBytes();
+}
+
+std::int64_t FusedTemplate::preparedBytes(const Problem& problem, const DeviceInfo& device,
+                                          const Configuration& configuration) const {
+  const FusedTile tile(configuration);
+  return Layout(tile, tile.split(problem.linear, device.unitCount), problem.linear).rowBytes;
+}
+
+void FusedTemplate::encodePreparation(const Problem& problem, const DeviceInfo&, const Configuration& configuration,
+                                      const Operands& operands, void* prepared, LaunchList& launches) const {
+  const FusedTile tile(configuration);
+  if (tile.isBf16()) return;
+  const LinearShape& shape = problem.linear;
+  const auto nPadded = static_cast<std::int32_t>(roundUp(shape.n, kRowPadding));
+  float* scales = static_cast<float*>(prepared);
+  KernelArguments& arguments =
+      launches.addKernel(kRowBounds, {static_cast<std::uint32_t>(nPadded / 8), 1, 1}, {256, 1, 1}).arguments;
+  arguments.pointer(operands.linear.w), arguments.pointer(scales), arguments.pointer(scales + nPadded);
+  arguments.value(static_cast<std::int32_t>(shape.n)), arguments.value(nPadded);
+  arguments.value(static_cast<std::int32_t>(shape.k / 256));
+}
+
+/// Appends the quantization of x; few tokens get long blocks, for latency, many get short ones, for occupancy.
+void encodeQuantization(const LinearShape& shape, const LinearOperands& operands, const Layout& layout,
+                        const Workspace& workspace, LaunchList& launches) {
+  constexpr std::int64_t kFew = 2 * 132;
+  const std::int64_t vectors = shape.k / 8;
+  std::int64_t steps = shape.m <= kFew ? 1 : 4;
+  while (steps < 4 && vectors > steps * 1024) steps *= 2;
+  const bool isLong = vectors > steps * 1024;
+  const std::int64_t threads = isLong ? 1024 : roundUp((vectors + steps - 1) / steps, 32);
+  const int kernel = isLong ? kQuantizeLong : steps == 1 ? kQuantize1 : steps == 2 ? kQuantize2 : kQuantize4;
+  launches.addKernel(kernel, {static_cast<std::uint32_t>(shape.m), 1, 1}, {static_cast<std::uint32_t>(threads), 1, 1})
+      .arguments.value(QuantizeArguments{.x = operands.x,
+                                         .quantized = workspace.quantized,
+                                         .scales = reinterpret_cast<float*>(workspace.scales),
+                                         .counters = reinterpret_cast<std::uint32_t*>(workspace.counters),
+                                         .xStride = operands.xStride / 8,
+                                         .m = static_cast<std::int32_t>(shape.m),
+                                         .k = static_cast<std::int32_t>(shape.k),
+                                         .mPadded = static_cast<std::int32_t>(layout.mPadded),
+                                         .counterCount = static_cast<std::int32_t>(layout.counters)});
+}
+
+/// A rank-2 map with 128-byte boxes or, for W, one super-block wide.
+TensorMap map2d(const void* base, TensorMap::Element element, std::int64_t inner, std::int64_t outer,
+                std::int64_t strideBytes, std::int64_t boxInner, std::int64_t boxOuter, TensorMap::Swizzle swizzle) {
+  TensorMap map;
+  map.base = base, map.element = element, map.swizzle = swizzle;
+  map.size = {static_cast<std::uint64_t>(inner), static_cast<std::uint64_t>(outer)};
+  map.strideBytes = {static_cast<std::uint64_t>(strideBytes)};
+  map.box = {static_cast<std::uint32_t>(boxInner), static_cast<std::uint32_t>(boxOuter)};
+  return map;
+}
+
+void FusedTemplate::encode(const Problem& problem, const DeviceInfo& device, const Configuration& configuration,
+                           const Operands& operands, void* workspaceBase, const void* prepared,
+                           LaunchList& launches) const {
+  const LinearShape& shape = problem.linear;
+  const LinearOperands& linear = operands.linear;
+  if (shape.m == 0) return;
+  const FusedTile tile(configuration);
+  const SplitPlan plan = tile.split(shape, device.unitCount);
+  const Layout layout(tile, plan, shape);
+  const Workspace workspace(workspaceBase, layout);
+
+  // What the product needs first: row bounds, unless kept by the caller; quantized x and zeroed counters.
+  const void* rows = prepared != nullptr ? prepared : workspace.rows;
+  if (tile.isBf16()) {
+    if (layout.counters > 0) launches.addFill(workspace.counters, 0, static_cast<std::size_t>(layout.counterBytes));
+  } else {
+    if (prepared == nullptr) encodePreparation(problem, device, configuration, operands, workspace.rows, launches);
+    encodeQuantization(shape, linear, layout, workspace, launches);
+  }
+
+  using Element = TensorMap::Element;
+  using Swizzle = TensorMap::Swizzle;
+  Launch& launch = launches.addKernel(tile.isBf16() ? 0 : kProduct, {static_cast<std::uint32_t>(plan.grid), 1, 1},
+                                      {static_cast<std::uint32_t>(tile.threads()), 1, 1},
+                                      static_cast<std::uint32_t>(tile.sharedBytes()));
+  launch.programmaticDependent = !tile.isBf16();
+  launch.arguments.tensorMap(
+      map2d(linear.w, Element::kU8, shape.k / 256 * 144, shape.n, shape.k / 256 * 144, 144, 64, Swizzle::kNone));
+  launch.arguments.tensorMap(
+      tile.isBf16()
+          ? map2d(linear.x, Element::kBf16, shape.k, shape.m, linear.xStride * 2, 64, tile.tokens, Swizzle::k128)
+          : map2d(workspace.quantized, Element::kU8, shape.k, shape.m, shape.k, 128, tile.tokens, Swizzle::k128));
+  launch.arguments.tensorMap(
+      map2d(linear.out, Element::kBf16, shape.n, shape.m, linear.outStride * 2, 64, tile.outTokens(), Swizzle::k128));
+  launch.arguments.value(FusedArguments{.rowBounds = static_cast<const float*>(rows),
+                                        .rowInverses = static_cast<const float*>(rows) + layout.nPadded,
+                                        .tokenScales = reinterpret_cast<const float*>(workspace.scales),
+                                        .bias = shape.bias ? linear.bias : nullptr,
+                                        .partials = workspace.partials,
+                                        .counters = reinterpret_cast<std::uint32_t*>(workspace.counters),
+                                        .m = static_cast<std::int32_t>(shape.m),
+                                        .n = static_cast<std::int32_t>(shape.n),
+                                        .mPadded = static_cast<std::int32_t>(layout.mPadded),
+                                        .schedule = plan.schedule});
+}
+
+}  // namespace
+
+const Template& q4kLinearFusedSm90() {
+  static const FusedSm90 kTemplate;
+  return kTemplate;
+}
+
+const Template& q4kLinearExactSm90() {
+  static const ExactSm90 kTemplate;
+  return kTemplate;
+}
+
+}  // namespace tilewright

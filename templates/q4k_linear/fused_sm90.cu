@@ -1,0 +1,82 @@
+// out[m, n] = x[m, k] . W[n, k]^T (+ bias[n]) on Hopper's tensor cores, W in raw Q4_K super-blocks (see q4k_block.cuh).
+//
+// The product is computed transposed, D[row of W, token] = W . x^T: 64 rows of W are the M side of wgmma m64nNk and are
+// dequantized straight into its A registers; N tokens are its N side and lie in shared memory (operand B). A nibble is
+// read from shared memory once, becomes an operand in registers, and is multiplied at once.
+//
+// kArithmetic  A and accumulator               x                                      result
+//   0, s8      round(125 w / r[row]), s32         s8 per token (and 256 k), quantize.cu  acc . r[row] / 125 (448) .
+//   s[token] 1, e4m3    448 w / r[row], fp32             e4m3 per token, quantize.cu            acc . r[row] / 125
+//   (448) . s[token] 2, bf16    w, fp32                         the caller's BF16                      acc
+// With one scale per row and token no offset term and no group scale is left, and accumulators need no promotion. With
+// kScaleK = 256 the s32 sums of each 256 k are added, scaled, to fp32 sums.
+//
+// Tile: kWarpgroups x 64 rows, kTokens tokens. A block is persistent (split_schedule.cuh) and has one producer
+// warpgroup and kWarpgroups consumers:
+//
+//   producer warp 0     W ring: one super-block of every row, 64 rows x 144 bytes a copy
+//   producer warp 1     x ring: 128 bytes of k of every token, 128-byte swizzle
+//   producer warps 2, 3 with kHelper: unpack each super-block's factors into a table, once instead of four times
+//   consumers           kBuffers 2:  [products of step i, asynchronous][wait for step i - 1][convert step i + 1]
+//                       kBuffers 1:  [convert step i][products of step i][wait], covered by the other consumers'
+//                       products
+//
+//   W ring  |sb 0|sb 1|...    full -> (table) -> consumers read nibbles -> empty, before their products are done
+//   x ring  |128 B|128 B|...  full -> wgmma reads it -> empty, after the wait
+//
+// W streams before the kernel that quantizes x has ended (programmatic dependent launch); only the x producer and the
+// consumers wait for it. Epilogue: scale, bias, BF16, stmatrix.trans, TMA store of 128-byte lines of out; or, for a
+// tile that is split along k, the accumulators to the workspace and the last block adds them up.
+//
+// Conversion and arithmetic: fused_sm90_convert.cuh; roles: fused_sm90_producer.cuh, fused_sm90_consumer.cuh.
+#include "templates/common/mbarrier.cuh"
+#include "templates/common/numeric.cuh"
+#include "templates/common/shared_memory.cuh"
+#include "templates/common/tma.cuh"
+#include "templates/common/warp_control.cuh"
+#include "templates/common/wgmma.cuh"
+#include "templates/q4k_linear/fused_sm90_consumer.cuh"
+#include "templates/q4k_linear/fused_sm90_convert.cuh"
+#include "templates/q4k_linear/fused_sm90_layout.cuh"
+#include "templates/q4k_linear/fused_sm90_producer.cuh"
+
+using namespace tilewright;
+
+extern "C" __global__ void __launch_bounds__(kThreads, 1)
+    q4kLinearFused(const __grid_constant__ TensorMapParameter mapW, const __grid_constant__ TensorMapParameter mapX,
+                   const __grid_constant__ TensorMapParameter mapOut, const FusedArguments p) {
+  extern __shared__ U8 dynamic[];
+  const SharedView shared{(sharedAddress(dynamic) + 1023) & ~1023u};
+
+  // Initialize the barriers.
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < kStagesW; ++s) {
+      barrierInit(shared.fullW(s), 1);
+      barrierInit(shared.emptyW(s), kWarpgroups * 4);
+      barrierInit(shared.fullTable(s), 2);
+    }
+    for (int s = 0; s < kStagesX; ++s) {
+      barrierInit(shared.fullX(s), 1);
+      barrierInit(shared.emptyX(s), kWarpgroups * 4);
+    }
+    barrierInitFence();
+  }
+  __syncthreads();
+
+  // Part ways.
+  const int warpgroup = threadIdx.x / 128;
+  if (warpgroup == kWarpgroups) {
+    shrinkRegisters<kProducerRegisters>();
+    const int warp = threadIdx.x / 32 % 4;
+    if (warp == 0) {
+      if (electOneLane()) produceWeights(p, mapW, shared);
+    } else if (warp == 1) {
+      if (electOneLane()) produceActivations(p, mapX, shared);
+    } else if (kHelper) {
+      produceTable(p, shared, threadIdx.x % 64);
+    }
+  } else {
+    growRegisters<kConsumerRegisters>();
+    consume(p, mapOut, shared, warpgroup);
+  }
+}

@@ -1,0 +1,242 @@
+// The consumer warpgroups of fused_sm90.cu: 64 rows each, all tokens of the tile.
+#pragma once
+
+#include "templates/common/mbarrier.cuh"
+#include "templates/common/warp_control.cuh"
+#include "templates/common/wgmma.cuh"
+#include "templates/q4k_linear/fused_sm90_convert.cuh"
+#include "templates/q4k_linear/fused_sm90_finish.cuh"
+#include "templates/q4k_linear/fused_sm90_layout.cuh"
+
+namespace tilewright {
+
+/// This thread's two rows, 8 apart, in the W ring.
+class WeightReader {
+ public:
+  __device__ __forceinline__ WeightReader(const SharedView& shared, int warpgroup) : shared_(shared) {
+    const int lane = threadIdx.x % 32, row = warpgroup * 64 + threadIdx.x / 32 % 4 * 16 + lane / 4;
+    offset_ = shared.w(0) + row * kBlockBytes + lane % 4 * (kIsBf16 ? 2 : 4);
+    rowOffset_ = shared.w(0) + row * kBlockBytes;
+    tableOffset_ = shared.table(0) + tableOffset(0, row);
+  }
+
+  /// Before the first super-block of a tile whose rows begin at `row`.
+  __device__ __forceinline__ void beginTile(const FusedArguments& p, int row) {
+    if constexpr (!kHelper) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        inverse_[i] =
+            kTopWeight * __ldg(p.rowInverses + row + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4 + 8 * i);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void open() {
+    barrierWait(shared_.fullW(ring_.stage), ring_.phase);
+    if constexpr (kHelper) barrierWait(shared_.fullTable(ring_.stage), ring_.phase);
+    piece_ = offset_ + ring_.stage * kBytesW;
+    if constexpr (kHelper)
+      table_ = tableOffset_ + ring_.stage * kBytesTable;
+    else {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const U32 header = rowOffset_ + ring_.stage * kBytesW + i * 8 * kBlockBytes;
+        factors_[i] = unpackFactors(loadShared4(header), inverse_[i]);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void close() {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) barrierArrive(shared_.emptyW(ring_.stage));
+    ring_.advance<kStagesW>();
+  }
+
+  /// The fragments of a step of the open super-block.
+  template <int kProducts>
+  __device__ __forceinline__ void convert(U32 (&a)[kChunksPerStep][kProducts][4], int step) {
+#pragma unroll
+    for (int i = 0; i < kChunksPerStep; ++i) {
+      const int c = step * kChunksPerStep + i;
+      if constexpr (kIsBf16) {
+        float4 factors[2];
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          const uint4 v = loadShared4(table_ + tableOffset(c, 8 * r));
+          factors[r] = {__uint_as_float(v.x), __uint_as_float(v.y), __uint_as_float(v.z), __uint_as_float(v.w)};
+        }
+        convertChunk(a[i], piece_, factors, c);
+      } else {
+        uint2 factors[2];
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          if constexpr (kHelper)
+            factors[r] = loadShared2(table_ + tableOffset(c, 8 * r));
+          else
+            factors[r] = factorsFast(factors_[r], constants_, c);
+        }
+        convertChunk(a[i], constants_, piece_, factors, c);
+      }
+    }
+  }
+
+ private:
+  const SharedView& shared_;
+  const ConvertConstants constants_;
+  RingPosition ring_;
+  U32 offset_, rowOffset_, tableOffset_;
+  U32 piece_, table_;
+  float inverse_[2];
+  BlockFactors factors_[2];
+};
+
+template <int kCount>
+__device__ __forceinline__ void multiply(Accumulator (&d)[kCount], const U32 (&a)[4], U64 x, int accumulate) {
+  if constexpr (kArithmetic == 0)
+    wgmmaS8(d, a, x, accumulate);
+  else if constexpr (kArithmetic == 1)
+    wgmmaE4m3(d, a, x, accumulate);
+  else
+    wgmmaBf16(d, a, x, accumulate);
+}
+
+/// sums += s32 accumulators of 256 k, each column with its token's scale.
+template <int kCount>
+__device__ __forceinline__ void promote(float (&sums)[kCount], Accumulator (&accumulators)[kTokens / 2], U32 scales) {
+  pinRegisters(accumulators);
+#pragma unroll
+  for (int j = 0; j < kCount / 4; ++j) {
+    const float2 s = loadSharedFloat2(scales + (8 * j + 2 * (threadIdx.x % 4)) * 4);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float v = static_cast<float>(accumulators[4 * j + i]);
+      sums[4 * j + i] = fmaf(v, i % 2 != 0 ? s.y : s.x, sums[4 * j + i]);
+    }
+  }
+}
+
+__device__ __forceinline__ void consume(const FusedArguments& p, const TensorMapParameter& mapOut,
+                                        const SharedView& shared, int warpgroup) {
+  waitForPreviousKernel();
+  WeightReader weights(shared, warpgroup);
+  RingPosition ring;  // of x
+  const U64 descriptor0 = wgmmaDescriptor128(shared.x(0));
+  const auto release = [&](int stage) {
+    if (threadIdx.x % 32 == 0) barrierArrive(shared.emptyX(stage));
+  };
+
+  Accumulator accumulators[kTokens / 2];
+  float sums[kPromotes ? kTokens / 2 : 1];
+  U32 a[kBuffers][kChunksPerStep][kProductsPerChunk][4];
+
+  SegmentWalker walker(p.schedule);
+  for (Segment segment; walker.next(p.schedule, segment);) {
+    const int row = segment.tile / p.schedule.tokenTiles * kRows + warpgroup * 64;
+    const int token = segment.tile % p.schedule.tokenTiles * kTokens;
+    // NOTE: zeros, not a first product that ignores the accumulators: else the last segment's values stay alive in
+    // them, and the assembler serializes the products (C7514).
+#pragma unroll
+    for (int i = 0; i < kTokens / 2; ++i) {
+      if constexpr (kPromotes) sums[i] = 0.0f;
+      accumulators[i] = 0;
+    }
+    weights.beginTile(p, row);
+    if constexpr (kBuffers == 2) {
+      weights.open();
+      weights.convert(a[0], 0);
+    }
+
+    int lastStage = 0;
+#pragma unroll 1
+    for (int block = segment.begin; block < segment.end; ++block) {
+      RingPosition stages[kStagesPerBlock];
+#pragma unroll
+      for (int j = 0; j < kStagesPerBlock; ++j) {
+        stages[j] = ring;
+        ring.advance<kStagesX>();
+      }
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step) {
+        if constexpr (kBuffers == 1) {
+          if (step == 0) weights.open();
+          weights.convert(a[0], step);
+          if (step == kSteps - 1) weights.close();
+        }
+
+        // Multiply this step.
+#pragma unroll
+        for (int i = 0; i < kChunksPerStep; ++i) {
+          const int c = step * kChunksPerStep + i;
+          if (c % kChunksPerStage == 0) {
+            barrierWait(shared.fullX(stages[c / kChunksPerStage].stage), stages[c / kChunksPerStage].phase);
+          }
+        }
+        wgmmaFence();
+#pragma unroll
+        for (int i = 0; i < kChunksPerStep; ++i) {
+          const int c = step * kChunksPerStep + i;
+          const U64 x = descriptor0 + stages[c / kChunksPerStage].stage * (kBytesX / 16) + c % kChunksPerStage * 4;
+#pragma unroll
+          for (int q = 0; q < kProductsPerChunk; ++q) {
+            const int accumulate = c > 0 || q > 0 || !kPromotes;
+            multiply(accumulators, a[step % kBuffers][i][q], x + 2 * q, accumulate);
+          }
+        }
+        wgmmaCommit();
+
+        if constexpr (kBuffers == 1) {
+          wgmmaWait<0>();
+#pragma unroll
+          for (int i = 0; i < kChunksPerStep; ++i) {
+            const int c = step * kChunksPerStep + i;
+            if (c % kChunksPerStage == kChunksPerStage - 1 && !(kPromotes && c == 3))
+              release(stages[c / kChunksPerStage].stage);
+          }
+        } else {
+          // The step before is done: its registers and, after their last chunk, its activations are free.
+          wgmmaWait<1>();
+          if (step == 0) {
+            if (!kPromotes && block > segment.begin) release(lastStage);
+          } else {
+#pragma unroll
+            for (int i = 0; i < kChunksPerStep; ++i) {
+              const int c = (step - 1) * kChunksPerStep + i;
+              if (c % kChunksPerStage == kChunksPerStage - 1) release(stages[c / kChunksPerStage].stage);
+            }
+          }
+          // Convert the next step.
+          if (step + 1 < kSteps) {
+            weights.convert(a[(step + 1) % 2], step + 1);
+          } else {
+            weights.close();
+            if (block + 1 < segment.end) {
+              weights.open();
+              weights.convert(a[0], 0);
+            }
+          }
+        }
+      }
+      lastStage = stages[kStagesPerBlock - 1].stage;
+      if constexpr (kPromotes) {
+        wgmmaWait<0>();
+        promote(sums, accumulators, shared.tokenScales(lastStage));
+        __syncwarp();
+        release(lastStage);
+      }
+    }
+    if constexpr (!kPromotes) {
+      wgmmaWait<0>();
+      pinRegisters(accumulators);
+      if constexpr (kBuffers == 2) release(lastStage);
+    }
+
+    // Finish the tile, or hand its part over.
+    if constexpr (kPromotes)
+      finishSegment(p, mapOut, shared, warpgroup, segment, row, token, sums);
+    else
+      finishSegment(p, mapOut, shared, warpgroup, segment, row, token, accumulators);
+  }
+  if (threadIdx.x % 128 == 0) tmaStoreWaitAll();
+}
+
+}  // namespace tilewright

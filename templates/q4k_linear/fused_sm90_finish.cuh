@@ -1,0 +1,149 @@
+// The end of a tile in fused_sm90.cu: adding up the parts of a split tile, scales, bias, and the store of out.
+#pragma once
+
+#include "templates/common/shared_memory.cuh"
+#include "templates/common/tma.cuh"
+#include "templates/common/warp_control.cuh"
+#include "templates/q4k_linear/fused_sm90_layout.cuh"
+
+namespace tilewright {
+
+__device__ __forceinline__ U32 bitsOf(int v) {
+  return static_cast<U32>(v);
+}
+__device__ __forceinline__ U32 bitsOf(float v) {
+  return __float_as_uint(v);
+}
+__device__ __forceinline__ void fromBits(U32 bits, int& v) {
+  v = static_cast<int>(bits);
+}
+__device__ __forceinline__ void fromBits(U32 bits, float& v) {
+  v = __uint_as_float(bits);
+}
+
+__device__ __forceinline__ void addBits(U32 bits, int& v) {
+  v += static_cast<int>(bits);
+}
+__device__ __forceinline__ void addBits(U32 bits, float& v) {
+  v += __uint_as_float(bits);
+}
+
+/// Stores this warpgroup's part of a split tile. Returns whether it was the last part; then `values` is the sum of all,
+/// in the order of their numbers.
+template <typename Value, int kValues>
+__device__ __forceinline__ bool addUpParts(const FusedArguments& p, const SharedView& shared, int warpgroup, int tile,
+                                           Value (&values)[kValues]) {
+  const TileParts parts(p.schedule, tile);
+  const int thread = threadIdx.x % 128;
+  uint4* const partials = reinterpret_cast<uint4*>(p.partials) + warpgroup * (kValues / 4) * 128 + thread;
+  constexpr int kSlotVectors = kWarpgroups * (kValues / 4) * 128;
+
+  uint4* own = partials + static_cast<I64>(parts.slot(parts.own())) * kSlotVectors;
+#pragma unroll
+  for (int i = 0; i < kValues / 4; ++i) {
+    __stcg(own + i * 128, make_uint4(bitsOf(values[4 * i]), bitsOf(values[4 * i + 1]), bitsOf(values[4 * i + 2]),
+                                     bitsOf(values[4 * i + 3])));
+  }
+
+  // Count this part; whoever completes the count sees the others' stores.
+  __threadfence();
+  namedBarrier(1 + warpgroup, 128);
+  if (thread == 0) {
+    U32* counter = p.counters + (tile - p.schedule.wholeTiles) * kWarpgroups + warpgroup;
+    storeShared(shared.isLast(warpgroup), atomicAdd(counter, 1u) == static_cast<U32>(parts.count()) - 1);
+    __threadfence();
+  }
+  namedBarrier(1 + warpgroup, 128);
+  if (loadShared(shared.isLast(warpgroup)) == 0) return false;
+
+  const uint4* first = partials + static_cast<I64>(parts.slot(0)) * kSlotVectors;
+#pragma unroll
+  for (int i = 0; i < kValues / 4; ++i) {
+    const uint4 v = __ldcg(first + i * 128);
+    fromBits(v.x, values[4 * i]);
+    fromBits(v.y, values[4 * i + 1]);
+    fromBits(v.z, values[4 * i + 2]);
+    fromBits(v.w, values[4 * i + 3]);
+  }
+#pragma unroll 1
+  for (int part = 1; part < parts.count(); ++part) {
+    const uint4* other = partials + static_cast<I64>(parts.slot(part)) * kSlotVectors;
+    // NOTE: batches bound how many loads the assembler keeps in registers; all at once spill.
+    constexpr int kBatch = kValues / 4 < 8 ? kValues / 4 : 8;
+#pragma unroll
+    for (int batch = 0; batch < kValues / 4; batch += kBatch) {
+      uint4 v[kBatch];
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) v[i] = __ldcg(other + (batch + i) * 128);
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) {
+        Value* sums = values + 4 * (batch + i);
+        addBits(v[i].x, sums[0]);
+        addBits(v[i].y, sums[1]);
+        addBits(v[i].z, sums[2]);
+        addBits(v[i].w, sums[3]);
+      }
+      asm volatile("" ::: "memory");
+    }
+  }
+  return true;
+}
+
+/// Scales `values`, adds the bias and stores rows row .. row + 63 of the tile's tokens, kOutTokens at a time, through a
+/// buffer with the 128-byte swizzle in which a token is a line. What lies past m and n is not written.
+template <typename Value, int kValues>
+__device__ __forceinline__ void storeTile(const FusedArguments& p, const TensorMapParameter& mapOut,
+                                          const SharedView& shared, int warpgroup, int row, int token,
+                                          const Value (&values)[kValues]) {
+  const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+  const U32 buffer = shared.out(warpgroup);
+  const bool leader = threadIdx.x % 128 == 0;
+
+  float r[2] = {1.0f, 1.0f}, bias[2] = {0.0f, 0.0f};
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const int n = row + warp * 16 + lane / 4 + 8 * i;
+    if constexpr (!kIsBf16) r[i] = __ldg(p.rowBounds + n) * (1.0f / kTopWeight);
+    if (p.bias != nullptr && n < p.n) bias[i] = bf16ToFloat(__ldg(p.bias + n));
+  }
+
+#pragma unroll
+  for (int t = 0; t < kTokens; t += kOutTokens) {
+    if (leader) tmaStoreWaitRead<0>();
+    namedBarrier(1 + warpgroup, 128);
+#pragma unroll
+    for (int jj = t / 8; jj < (t + kOutTokens) / 8; jj += 2) {
+      U32 words[4];
+#pragma unroll
+      for (int q = 0; q < 2; ++q) {
+        const int j = jj + q;
+        float2 s = {1.0f, 1.0f};
+        if constexpr (!kIsBf16 && !kPromotes) {
+          s = *reinterpret_cast<const float2*>(p.tokenScales + token + 8 * j + 2 * (lane % 4));
+        }
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const float v0 = static_cast<float>(values[4 * j + 2 * i]),
+                      v1 = static_cast<float>(values[4 * j + 2 * i + 1]);
+          words[2 * q + i] = packBf16(fmaf(v0, r[i] * s.x, bias[i]), fmaf(v1, r[i] * s.y, bias[i]));
+        }
+      }
+      const int matrix = lane / 8, line = 8 * (jj - t / 8 + matrix / 2) + lane % 8, chunk = warp * 2 + matrix % 2;
+      storeMatrix4Transposed(buffer + line * 128 + ((chunk ^ (line % 8)) << 4), words[0], words[1], words[2], words[3]);
+    }
+    fenceAsyncShared();
+    namedBarrier(1 + warpgroup, 128);
+    if (leader) tmaStore2d(&mapOut, row, token + t, buffer);
+  }
+}
+
+template <typename Value, int kValues>
+__device__ __forceinline__ void finishSegment(const FusedArguments& p, const TensorMapParameter& mapOut,
+                                              const SharedView& shared, int warpgroup, const Segment& segment, int row,
+                                              int token, Value (&values)[kValues]) {
+  if (segment.isWhole(p.schedule) || addUpParts(p, shared, warpgroup, segment.tile, values)) {
+    storeTile(p, mapOut, shared, warpgroup, row, token, values);
+  }
+}
+
+}  // namespace tilewright

@@ -1,0 +1,107 @@
+// Parameters, derived constants, arguments and shared memory of fused_sm90.cu, which explains them.
+#pragma once
+
+#include "templates/common/types.cuh"
+#include "templates/q4k_linear/q4k_block.cuh"
+#include "templates/q4k_linear/split_schedule.cuh"
+
+// Parameters:
+//   kArithmetic   0 s8, 1 e4m3, 2 bf16
+//   kScaleK       k per activation scale: 0 all of a token's, 256 (s8 only)
+//   kTokens       tokens of a tile
+//   kWarpgroups   consumer warpgroups, each with 64 rows
+//   kStepK        k between waits for products: 64, 128 or 256
+//   kBuffers      sets of A registers
+//   kStagesW      super-blocks in the W ring
+//   kStagesX      128-byte pieces in the x ring
+//   kHelper       1: two producer warps unpack the factors
+static_assert(kArithmetic >= 0 && kArithmetic <= 2, "s8, e4m3 or bf16");
+static_assert(kScaleK == 0 || (kScaleK == 256 && kArithmetic == 0), "only s8 promotes");
+static_assert(kTokens % 16 == 0 && kTokens <= 256, "wgmma's N; activation stages keep the swizzle's 1024 bytes");
+static_assert(kWarpgroups >= 1 && kWarpgroups <= 5, "register budgets exist for 1 to 5 consumer warpgroups");
+static_assert(kStepK == 64 || kStepK == 128 || kStepK == 256, "a step is 1, 2 or 4 chunks of 64 k");
+static_assert(kBuffers == 1 || kStepK < 256, "two buffers alternate within a super-block");
+static_assert(kArithmetic != 2 || kHelper == 1, "bf16 reads its factors from the table");
+
+namespace tilewright {
+
+constexpr bool kIsS8 = kArithmetic == 0;
+constexpr bool kIsBf16 = kArithmetic == 2;
+constexpr bool kPromotes = kScaleK != 0;
+
+constexpr int kRows = kWarpgroups * 64;
+constexpr int kThreads = (kWarpgroups + 1) * 128;
+constexpr int kChunkK = 64;  // k of one 32-byte piece of nibbles
+constexpr int kChunksPerStep = kStepK / kChunkK;
+constexpr int kSteps = kBlockWeights / kStepK;  // of a super-block
+constexpr int kStageK = kIsBf16 ? 64 : 128;     // k of an x stage
+constexpr int kStagesPerBlock = kBlockWeights / kStageK;
+constexpr int kChunksPerStage = kStageK / kChunkK;
+constexpr int kProductsPerChunk = kIsBf16 ? 4 : 2;  // wgmma of 32 bytes of k
+
+// Registers of a thread after setmaxnreg; the sum over the block is at most 65536.
+constexpr int kConsumerRegisters = kWarpgroups <= 2 ? 232 : kWarpgroups == 3 ? 152 : kWarpgroups == 4 ? 112 : 88;
+constexpr int kProducerRegisters = kWarpgroups <= 2 ? 40 : kWarpgroups == 3 ? 56 : kWarpgroups == 4 ? 56 : 40;
+static_assert(kThreads * kProducerRegisters / (kWarpgroups + 1) + kWarpgroups * 128 * kConsumerRegisters <= 65536,
+              "registers of an SM");
+
+constexpr int kUnitBytes = 64 * kBlockBytes;                             // one copy of W
+constexpr int kTableEntryBytes = kIsBf16 ? 16 : 8;                       // factors of two sub-blocks of a row
+constexpr int kOutTokens = kTokens % 32 == 0 && kTokens > 64 ? 32 : 16;  // tokens of one store
+
+// A row's bound becomes this value of the 8-bit operand (fused_sm90_convert.cuh says why not 127).
+constexpr float kTopWeight = kIsS8 ? 125.0f : 448.0f;
+
+using Accumulator = Conditional<kIsS8, int, float>;
+
+struct FusedArguments {
+  const float* rowBounds;    // [n padded], at least every |w| of the row; unused with bf16
+  const float* rowInverses;  // [n padded], the inverses, or 0; unused with bf16
+  const float* tokenScales;  // [m padded], or [k / 256, m padded] with kScaleK; unused with bf16
+  const U16* bias;           // BF16 [n], or null
+  float4* partials;          // [slot, warpgroup, vector, thread]; unused without split tiles
+  U32* counters;             // [split tile, warpgroup], zero; unused without split tiles
+  I32 m, n, mPadded;
+  SplitSchedule schedule;
+};
+
+// Shared memory, in this order (bytes from a base that is a multiple of 1024):
+constexpr int kBytesX = kTokens * 128;                                   // one x stage
+constexpr int kBytesOut = roundUp(kOutTokens * 128, 1024);               // one warpgroup's store buffer
+constexpr int kBytesW = kRows * kBlockBytes;                             // one W stage
+constexpr int kBytesTable = kHelper ? 4 * kRows * kTableEntryBytes : 0;  // of one W stage
+constexpr int kBytesScales = kPromotes ? kTokens * 4 : 0;                // token scales, of one x stage
+constexpr int kOffsetOut = kStagesX * kBytesX;
+constexpr int kOffsetW = kOffsetOut + kWarpgroups * kBytesOut;
+constexpr int kOffsetTable = kOffsetW + kStagesW * kBytesW;
+constexpr int kOffsetScales = kOffsetTable + kStagesW * kBytesTable;
+constexpr int kOffsetBarriers = kOffsetScales + kStagesX * kBytesScales;
+constexpr int kBarriers = 3 * kStagesW + 2 * kStagesX;
+constexpr int kOffsetIsLast = kOffsetBarriers + 8 * kBarriers;              // a word per warpgroup
+constexpr int kDeviceSharedBytes = kOffsetIsLast + 4 * kWarpgroups + 1024;  // 1024: alignment of the base
+static_assert(kDeviceSharedBytes == kSharedBytes, "shared memory as the host computes it");
+static_assert(kSharedBytes <= 232448, "shared memory of a block");
+
+/// Addresses in shared memory.
+struct SharedView {
+  U32 base;
+
+  __device__ __forceinline__ U32 x(int s) const { return base + s * kBytesX; }
+  __device__ __forceinline__ U32 out(int warpgroup) const { return base + kOffsetOut + warpgroup * kBytesOut; }
+  __device__ __forceinline__ U32 w(int s) const { return base + kOffsetW + s * kBytesW; }
+  __device__ __forceinline__ U32 table(int s) const { return base + kOffsetTable + s * kBytesTable; }
+  __device__ __forceinline__ U32 tokenScales(int s) const { return base + kOffsetScales + s * kBytesScales; }
+  __device__ __forceinline__ U32 fullW(int s) const { return base + kOffsetBarriers + 8 * s; }
+  __device__ __forceinline__ U32 emptyW(int s) const { return fullW(kStagesW + s); }
+  __device__ __forceinline__ U32 fullTable(int s) const { return fullW(2 * kStagesW + s); }
+  __device__ __forceinline__ U32 fullX(int s) const { return fullW(3 * kStagesW + s); }
+  __device__ __forceinline__ U32 emptyX(int s) const { return fullW(3 * kStagesW + kStagesX + s); }
+  __device__ __forceinline__ U32 isLast(int warpgroup) const { return base + kOffsetIsLast + 4 * warpgroup; }
+};
+
+/// The entry of a row of the tile and chunk c of a super-block in a stage's table.
+__device__ __forceinline__ U32 tableOffset(int c, int row) {
+  return (c * kRows + row) * kTableEntryBytes;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,91 @@
+// The producer warps of fused_sm90.cu: copies of W and x into their rings, and the table of unpacked factors.
+#pragma once
+
+#include "templates/common/mbarrier.cuh"
+#include "templates/common/tma.cuh"
+#include "templates/common/warp_control.cuh"
+#include "templates/q4k_linear/fused_sm90_convert.cuh"
+#include "templates/q4k_linear/fused_sm90_layout.cuh"
+
+namespace tilewright {
+
+/// One thread: a super-block of every row of the tile per stage. Rows past n are read as zeros.
+__device__ __forceinline__ void produceWeights(const FusedArguments& p, const TensorMapParameter& map,
+                                               const SharedView& shared) {
+  RingPosition ring;
+  SegmentWalker walker(p.schedule);
+  for (Segment segment; walker.next(p.schedule, segment);) {
+    const int row = segment.tile / p.schedule.tokenTiles * kRows;
+    for (int block = segment.begin; block < segment.end; ++block) {
+      const U32 full = shared.fullW(ring.stage);
+      barrierWait(shared.emptyW(ring.stage), ring.phase ^ 1);
+      barrierArriveExpect(full, kWarpgroups * kUnitBytes);
+#pragma unroll
+      for (int u = 0; u < kWarpgroups; ++u) {
+        tmaLoad2d(shared.w(ring.stage) + u * kUnitBytes, &map, block * kBlockBytes, row + u * 64, full, kEvictNormal);
+      }
+      ring.advance<kStagesW>();
+    }
+  }
+}
+
+/// One thread: 128 bytes of k of every token of the tile per stage; a super-block's token scales ride with its last
+/// stage.
+__device__ __forceinline__ void produceActivations(const FusedArguments& p, const TensorMapParameter& map,
+                                                   const SharedView& shared) {
+  waitForPreviousKernel();
+  RingPosition ring;
+  SegmentWalker walker(p.schedule);
+  for (Segment segment; walker.next(p.schedule, segment);) {
+    const int token = segment.tile % p.schedule.tokenTiles * kTokens;
+    for (int piece = segment.begin * kStagesPerBlock; piece < segment.end * kStagesPerBlock; ++piece) {
+      const U32 full = shared.fullX(ring.stage);
+      const bool scales = kPromotes && piece % kStagesPerBlock == kStagesPerBlock - 1;
+      barrierWait(shared.emptyX(ring.stage), ring.phase ^ 1);
+      barrierArriveExpect(full, kBytesX + (scales ? kBytesScales : 0));
+      tmaLoad2d(shared.x(ring.stage), &map, piece * kStageK, token, full, kEvictLast);
+      if (scales) {
+        bulkLoad(shared.tokenScales(ring.stage),
+                 p.tokenScales + static_cast<I64>(piece / kStagesPerBlock) * p.mPadded + token, kBytesScales, full);
+      }
+      ring.advance<kStagesX>();
+    }
+  }
+}
+
+/// 64 threads: the factors of every row and chunk of a super-block, in the form that the conversion takes.
+__device__ __forceinline__ void produceTable(const FusedArguments& p, const SharedView& shared, int thread) {
+  RingPosition ring;
+  SegmentWalker walker(p.schedule);
+  for (Segment segment; walker.next(p.schedule, segment);) {
+    float inverse[kWarpgroups];
+    const int row = segment.tile / p.schedule.tokenTiles * kRows + thread;
+#pragma unroll
+    for (int u = 0; u < kWarpgroups; ++u)
+      inverse[u] = kIsBf16 ? 1.0f : kTopWeight * __ldg(p.rowInverses + row + u * 64);
+    for (int block = segment.begin; block < segment.end; ++block) {
+      barrierWait(shared.fullW(ring.stage), ring.phase);
+#pragma unroll
+      for (int u = 0; u < kWarpgroups; ++u) {
+        const int tileRow = u * 64 + thread;
+        const BlockFactors f = unpackFactors(loadShared4(shared.w(ring.stage) + tileRow * kBlockBytes), inverse[u]);
+#pragma unroll
+        for (int c = 0; c < 4; ++c) {
+          const U32 entry = shared.table(ring.stage) + tableOffset(c, tileRow);
+          if constexpr (kIsBf16) {
+            const float4 v = factorsBf16(f, c);
+            storeShared4(entry, __float_as_uint(v.x), __float_as_uint(v.y), __float_as_uint(v.z), __float_as_uint(v.w));
+          } else {
+            const uint2 v = factorsPrecise(f, c);
+            storeShared2(entry, v.x, v.y);
+          }
+        }
+      }
+      __syncwarp();
+      if (thread % 32 == 0) barrierArrive(shared.fullTable(ring.stage));
+      ring.advance<kStagesW>();
+    }
+  }
+}
+
+}  // namespace tilewright

@@ -1,0 +1,75 @@
+#include "templates/q4k_linear/fused_tile.h"
+
+#include <algorithm>
+
+namespace tilewright {
+namespace {
+
+constexpr std::int64_t kSharedLimit = 232448;  // of a block on sm_90, bytes
+
+}  // namespace
+
+FusedTile::FusedTile(const Configuration& configuration)
+    : arithmetic(static_cast<FusedArithmetic>(configuration["arithmetic"])),
+      scaleK(configuration["scale_k"]),
+      tokens(configuration["tokens"]),
+      warpgroups(configuration["warpgroups"]),
+      stepK(configuration["step_k"]),
+      buffers(configuration["buffers"]),
+      stagesW(configuration["stages_w"]),
+      helper(configuration["helper"]),
+      splitBlocks(configuration["split_blocks"]) {}
+
+std::int64_t FusedTile::sharedBytes(std::int64_t stagesX) const {
+  const std::int64_t store = (outTokens() * 128 + 1023) / 1024 * 1024;
+  const std::int64_t table = helper != 0 ? 4 * rows() * (isBf16() ? 16 : 8) : 0;
+  const std::int64_t scales = promotes() ? tokens * 4 : 0;
+  const std::int64_t barriers = 8 * (3 * stagesW + 2 * stagesX) + 4 * warpgroups;
+  return stagesX * (tokens * 128 + scales) + warpgroups * store + stagesW * (rows() * 144 + table) + barriers + 1024;
+}
+
+std::int64_t FusedTile::stagesX() const {
+  std::int64_t stages = 8;
+  while (stages > 1 && sharedBytes(stages) > kSharedLimit) --stages;
+  return stages;
+}
+
+std::int64_t FusedTile::registersWanted() const {
+  const std::int64_t accumulators = tokens / 2 * (promotes() ? 2 : 1);
+  const std::int64_t fragments = buffers * (stepK / 64) * (isBf16() ? 16 : 8);
+  const std::int64_t rest = helper != 0 ? 28 : 44;  // addresses, ring positions, words under conversion, factors
+  return accumulators + fragments + rest;
+}
+
+std::int64_t FusedTile::registersGiven() const {
+  return warpgroups <= 2 ? 232 : warpgroups == 3 ? 152 : warpgroups == 4 ? 112 : 88;
+}
+
+double FusedTile::predictMicroseconds(const LinearShape& shape, const DeviceInfo& device) const {
+  const int units = std::max(1, device.unitCount);
+  const SplitPlan plan = split(shape, units);
+  const auto count = [](std::int64_t v) { return static_cast<double>(v); };
+
+  // Cycles of one super-block of a tile: tensor cores, issue slots of a scheduler (one warp of each warpgroup), and the
+  // bytes that an SM takes from L2 at 64 per cycle. The largest hides most of the others.
+  const double clock = (isBf16() ? 1.72e9 : arithmetic == FusedArithmetic::kE4m3 ? 1.62e9 : 1.70e9);
+  const double tensor = count(warpgroups) * count(tokens) / 2 * (isBf16() ? 16 : 8);
+  const double convert = isBf16() ? 900 : arithmetic == FusedArithmetic::kE4m3 ? 560 : helper != 0 ? 456 : 520;
+  const double promote = promotes() ? count(tokens) / 2 * 2.5 : 0;
+  const double issue = count(warpgroups) * (convert + promote) * (helper != 0 ? 1.05 : 1);
+  const double bytes = (count(rows()) * 144 + count(tokens) * (isBf16() ? 512 : 256)) / 40;
+  const double longest = std::max({tensor, issue, bytes});
+  const double serial = buffers == 1 && warpgroups < 3 ? 0.35 : 0.12;  // of what overlaps badly
+  const double cycles = longest + serial * (tensor + issue - std::min(longest, tensor + issue)) + 60;
+  const double compute = count(plan.longestBlock()) * cycles / clock * 1e6;
+
+  // Device memory: weights, activations and out once, and the dirty lines that a caller before left in L2.
+  const double memory = (count(shape.n) * count(shape.k) / 256 * 144 + count(shape.m) * count(shape.k + shape.n) * 2) /
+                        std::max(1.0, 0.85 * device.memoryBytesPerSecond) * 1e6;
+
+  const double split = plan.slots > 0 ? 2.0 + 3.0 * count(slotBytes()) / 100e3 : 0;  // write, count, read back
+  const double quantize = isBf16() ? 0 : 1.5 + count(shape.m) * count(shape.k) * 3 / 3.5e12 * 1e6;
+  return 5.0 + std::max(compute, memory) + 0.2 * std::min(compute, memory) + split + quantize;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,49 @@
+// One configuration of fused_sm90.cu: its parameters, and what follows from them for shared memory, registers and time.
+#pragma once
+
+#include <cstdint>
+
+#include "base/device_info.h"
+#include "base/problem.h"
+#include "templates/configuration.h"
+#include "templates/q4k_linear/split_schedule.h"
+
+namespace tilewright {
+
+enum class FusedArithmetic : std::int64_t { kS8 = 0, kE4m3 = 1, kBf16 = 2 };
+
+struct FusedTile {
+  FusedArithmetic arithmetic;
+  std::int64_t scaleK, tokens, warpgroups, stepK, buffers, stagesW, helper, splitBlocks;
+
+  /// The configuration has passed refusesValues().
+  explicit FusedTile(const Configuration& configuration);
+
+  bool isBf16() const { return arithmetic == FusedArithmetic::kBf16; }
+  bool promotes() const { return scaleK != 0; }
+  std::int64_t rows() const { return warpgroups * 64; }
+  std::int64_t threads() const { return (warpgroups + 1) * 128; }
+  std::int64_t outTokens() const { return tokens % 32 == 0 && tokens > 64 ? 32 : 16; }
+
+  /// x stages: as many as fit, at most 8; fewer than 4 are a refusal.
+  std::int64_t stagesX() const;
+  /// As fused_sm90_layout.cuh lays it out, which asserts this number.
+  std::int64_t sharedBytes() const { return sharedBytes(stagesX()); }
+  /// A consumer thread's registers, about; and what setmaxnreg gives it.
+  std::int64_t registersWanted() const;
+  std::int64_t registersGiven() const;
+
+  SplitPlan split(const LinearShape& shape, int units) const {
+    return planSplit(shape.n, shape.k, shape.m, {rows(), tokens}, units, splitBlocks);
+  }
+  /// Bytes of one split tile's part.
+  std::int64_t slotBytes() const { return rows() * tokens * 4; }
+
+  /// Cost model of the whole call, activation quantization included.
+  double predictMicroseconds(const LinearShape& shape, const DeviceInfo& device) const;
+
+ private:
+  std::int64_t sharedBytes(std::int64_t stagesX) const;
+};
+
+}  // namespace tilewright

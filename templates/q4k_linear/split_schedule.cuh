@@ -1,0 +1,81 @@
+// Which parts of which tiles a block computes: whole tiles in turns, then an even share of the rest, cut along k.
+//
+//   tiles 0 .. wholeTiles - 1     block b takes tiles b, b + grid, b + 2 grid, ... from end to end
+//   the other tiles               their super-blocks of k in one line, tile after tile, cut into chunks of equal
+//   length;
+//                                 block b takes chunk b, which may begin and end inside a tile
+//
+// Worked example: 5 tiles of 8 super-blocks on 4 blocks. One whole tile each would leave three blocks idle in the
+// second turn. Here no tile is whole, the line has 40 super-blocks, a chunk 10: block 0 takes tile 0 and a quarter of
+// tile 1, block 1 the rest of tile 1 and half of tile 2, ...: 10 steps instead of 16.
+//
+// The parts of a tile are numbered along k. Each is stored in a slot of its own; the block that finishes last (a
+// counter per tile tells) adds the slots up in the order of their numbers, so that results do not depend on who was
+// last. Nobody waits: blocks need not be resident together. split_schedule.h is the host's half.
+#pragma once
+
+#include "templates/common/types.cuh"
+
+namespace tilewright {
+
+struct SplitSchedule {
+  int tiles;
+  int tokenTiles;  // tile t covers row tile t / tokenTiles and token tile t % tokenTiles
+  int blocks;      // super-blocks of k
+  int wholeTiles;  // a multiple of the grid, or all tiles
+  int chunk;       // super-blocks of a chunk
+};
+
+/// Super-blocks [begin, end) of a tile.
+struct Segment {
+  int tile, begin, end;
+
+  __device__ __forceinline__ bool isWhole(const SplitSchedule& s) const { return begin == 0 && end == s.blocks; }
+};
+
+/// The segments of this block, in order. Every role of the block walks the same ones.
+class SegmentWalker {
+ public:
+  __device__ __forceinline__ explicit SegmentWalker(const SplitSchedule& s)
+      : tile_(blockIdx.x),
+        position_(blockIdx.x * s.chunk),
+        end_(min(position_ + s.chunk, (s.tiles - s.wholeTiles) * s.blocks)) {}
+
+  __device__ __forceinline__ bool next(const SplitSchedule& s, Segment& segment) {
+    if (tile_ < s.wholeTiles) {
+      segment = {tile_, 0, s.blocks};
+      tile_ += gridDim.x;
+      return true;
+    }
+    if (position_ >= end_) return false;
+    const int tile = position_ / s.blocks, begin = position_ - tile * s.blocks;
+    const int count = min(s.blocks - begin, end_ - position_);
+    segment = {s.wholeTiles + tile, begin, begin + count};
+    position_ += count;
+    return true;
+  }
+
+ private:
+  int tile_, position_, end_;
+};
+
+/// The parts of a split tile and their slots: 2 c for the segment that begins chunk c, 2 c + 1 for one that only ends
+/// it.
+class TileParts {
+ public:
+  __device__ __forceinline__ TileParts(const SplitSchedule& s, int tile) {
+    const int begin = (tile - s.wholeTiles) * s.blocks;
+    first_ = begin / s.chunk;
+    firstSlot_ = 2 * first_ + (begin > first_ * s.chunk);
+    count_ = (begin + s.blocks - 1) / s.chunk - first_ + 1;
+  }
+  __device__ __forceinline__ int count() const { return count_; }
+  __device__ __forceinline__ int slot(int part) const { return part == 0 ? firstSlot_ : 2 * (first_ + part); }
+  /// The part that this block computes.
+  __device__ __forceinline__ int own() const { return static_cast<int>(blockIdx.x) - first_; }
+
+ private:
+  int first_, firstSlot_, count_;
+};
+
+}  // namespace tilewright
