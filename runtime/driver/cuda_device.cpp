@@ -61,6 +61,7 @@ class CudaDevice final : public Device {
   Result<std::unique_ptr<LoadedBinary>> load(const Binary& binary) override;
   Result<KernelHandle> find(LoadedBinary& binary, std::string_view entry) override;
   Result<void> launch(LaunchList& launches, std::span<const KernelHandle> kernels, StreamHandle stream) override;
+  Result<void> checkAddress(const void* address) const override;
   Result<DeviceBuffer> allocate(std::size_t bytes) override;
   Result<void> copyToDevice(void* device, const void* host, std::size_t bytes) override;
   Result<void> copyToHost(void* host, const void* device, std::size_t bytes) override;
@@ -70,24 +71,24 @@ class CudaDevice final : public Device {
                                       const MeasureOptions& options) override;
 
  private:
-  Result<std::shared_ptr<const CudaContext>> context();
+  Result<std::shared_ptr<const CudaContext>> context() const;
   Result<void> launchKernel(Launch& launch, CUfunction function, CUstream stream) const;
 
   std::shared_ptr<const DriverApi> api_;
   CUdevice device_;
   DeviceInfo info_;
 
-  // Set once; read without the lock.
-  std::atomic<const CudaContext*> ready_ = nullptr;
-  std::mutex contextMutex_;
-  std::shared_ptr<const CudaContext> context_;
+  // Set once, at the first use; read without the lock.
+  mutable std::atomic<const CudaContext*> ready_ = nullptr;
+  mutable std::mutex contextMutex_;
+  mutable std::shared_ptr<const CudaContext> context_;
 
   // One measurement at a time, also because two would disturb each other.
   std::mutex measureMutex_;
   DeviceBuffer flush_;
 };
 
-Result<std::shared_ptr<const CudaContext>> CudaDevice::context() {
+Result<std::shared_ptr<const CudaContext>> CudaDevice::context() const {
   if (ready_.load(std::memory_order_acquire) == nullptr) {
     const std::scoped_lock lock(contextMutex_);
     if (context_ == nullptr) {
@@ -202,6 +203,33 @@ Result<void> CudaDevice::launch(LaunchList& launches, std::span<const KernelHand
       return fail(ErrorCode::kInternal, "cannot launch kernel {}: the plan has {}", launch.kernel, kernels.size());
     }
     TW_TRY(launchKernel(launch, static_cast<CUfunction>(kernels[launch.kernel].function), cudaStream));
+  }
+  return {};
+}
+
+Result<void> CudaDevice::checkAddress(const void* address) const {
+  const std::shared_ptr<const CudaContext> context = TW_TRY(this->context());
+  const ContextScope scope(*context);
+  TW_TRY(scope.result());
+  unsigned memoryType = 0, managed = 0;
+  int ordinal = -1;
+  std::array<CUpointer_attribute, 3> attributes = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+  std::array<void*, 3> values = {&memoryType, &managed, &ordinal};
+  // An address that the driver does not know leaves the values as they are.
+  TW_TRY(api_->check(api_->pointerGetAttributes(static_cast<unsigned>(attributes.size()), attributes.data(),
+                                                values.data(), deviceAddress(address)),
+                     "cannot look up address {}", address));
+  if (memoryType == 0) {
+    int pageable = 0;
+    api_->deviceGetAttribute(&pageable, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, device_);
+    if (pageable != 0) return {};
+    return fail(ErrorCode::kInvalidArgument, "address {} is no memory of CUDA's, so kernels on cuda:{} cannot reach it",
+                address, device_);
+  }
+  if (memoryType == CU_MEMORYTYPE_DEVICE && managed == 0 && ordinal != device_) {
+    return fail(ErrorCode::kInvalidArgument, "address {} lies on cuda:{}, the kernels run on cuda:{}", address, ordinal,
+                device_);
   }
   return {};
 }

@@ -39,6 +39,7 @@
   X(tensorMapEncodeTiled, cuTensorMapEncodeTiled)          \
   X(memAlloc, cuMemAlloc_v2)                               \
   X(memFree, cuMemFree_v2)                                 \
+  X(pointerGetAttributes, cuPointerGetAttributes)          \
   X(memcpyHtoD, cuMemcpyHtoD_v2)                           \
   X(memcpyDtoH, cuMemcpyDtoH_v2)                           \
   X(memsetD8Async, cuMemsetD8Async)                        \

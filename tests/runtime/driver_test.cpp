@@ -356,6 +356,18 @@ TEST_F(DriverTest, checksABinaryBeforeItLoads) {
   EXPECT_THAT(missing.error().message, HasSubstr("nothing"));
 }
 
+TEST_F(DriverTest, tellsItsMemoryFromOthers) {
+  const DeviceBuffer buffer = device_->allocate(1024).value();
+  EXPECT_TRUE(device_->checkAddress(buffer.data()));
+  EXPECT_TRUE(device_->checkAddress(static_cast<char*>(buffer.data()) + 1000));
+  const auto wild = device_->checkAddress(reinterpret_cast<const void*>(std::uintptr_t{64}));
+  // Systems with one page table for both sides accept any address.
+  if (!wild) {
+    EXPECT_EQ(wild.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_THAT(wild.error().message, HasSubstr("0x40 is no memory of CUDA's"));
+  }
+}
+
 TEST_F(DriverTest, refusesMoreMemoryThanThereIs) {
   const auto buffer = device_->allocate(std::size_t{1} << 50);
   ASSERT_FALSE(buffer);
