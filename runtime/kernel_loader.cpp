@@ -59,9 +59,11 @@ Result<std::pair<Binary, std::string>> KernelLoader::obtain(const Template& kern
     TW_TRY(check(kernelTemplate, request, binary));
     return std::pair{std::move(binary), "compiled by " + compiler->identity()};
   }
-  return fail(ErrorCode::kUnsupported, "cannot run {}: {}, and {}", nameOf(request), missing,
-              compilers_.empty() ? "there is no compiler (open libtilewright_jit)"
-                                 : "none of the compilers makes code of this kind for this target");
+  std::string compilers =
+      compilers_.empty() ? "there is no compiler" : "no compiler makes code of this kind for this target";
+  if (compilers_.empty() && missingCompilers_.empty()) compilers += " (open libtilewright_jit)";
+  for (const std::string& reason : missingCompilers_) compilers += fmt::format(" ({})", reason);
+  return fail(ErrorCode::kUnsupported, "cannot run {}: {}, and {}", nameOf(request), missing, compilers);
 }
 
 Result<const KernelLoader::Loaded*> KernelLoader::loadRequest(const Template& kernelTemplate,

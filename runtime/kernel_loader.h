@@ -29,10 +29,15 @@ struct LoadedKernels {
 /// Safe to use from several threads; different binaries are compiled at the same time.
 class KernelLoader {
  public:
-  /// All references must outlive the loader and what it loaded. `compilers` may be empty.
+  /// All references must outlive the loader and what it loaded. `compilers` may be empty;
+  /// `missingCompilers` says why others could not be opened.
   KernelLoader(Device& device, const DatabaseLayers& layers, std::vector<const Compiler*> compilers,
-               const SourceCatalog& sources)
-      : device_(device), layers_(layers), compilers_(std::move(compilers)), sources_(sources) {}
+               std::vector<std::string> missingCompilers, const SourceCatalog& sources)
+      : device_(device),
+        layers_(layers),
+        compilers_(std::move(compilers)),
+        missingCompilers_(std::move(missingCompilers)),
+        sources_(sources) {}
 
   /// kUnsupported if no layer has the binary and no compiler makes it, or if what was found breaks a constraint of the
   /// template; kCompile with the compiler's log; whatever loading answers. `warnings` receives damaged database rows.
@@ -57,6 +62,7 @@ class KernelLoader {
   Device& device_;
   const DatabaseLayers& layers_;
   std::vector<const Compiler*> compilers_;
+  std::vector<std::string> missingCompilers_;
   const SourceCatalog& sources_;
   std::mutex mutex_;
   std::map<std::string, Slot, std::less<>> slots_;  // By everything in a request that varies within a process.

@@ -1,6 +1,7 @@
 #include "runtime/runtime.h"
 
 #include <algorithm>
+#include <thread>
 
 #include "runtime/operands.h"
 
@@ -47,7 +48,8 @@ Runtime::Runtime(RuntimeOptions options)
       templates_(options.templates),
       embedded_(options.sources == nullptr ? std::make_unique<SourceCatalog>() : nullptr),
       dispatcher_(device_->info(), layers_, templates_),
-      loader_(*device_, layers_, std::move(options.compilers), embedded_ ? *embedded_ : *options.sources) {}
+      loader_(*device_, layers_, std::move(options.compilers), std::move(options.missingCompilers),
+              embedded_ ? *embedded_ : *options.sources) {}
 
 Result<const Plan*> Runtime::bind(const Problem& problem) {
   TW_TRY(validate(problem));
@@ -62,9 +64,29 @@ Result<const Plan*> Runtime::bind(const Problem& problem) {
   return kept;
 }
 
+Result<void> Runtime::prepare(std::span<const Problem> problems) {
+  std::vector<Result<void>> status(problems.size());
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i; (i = next++) < problems.size();) {
+      const auto plan = bind(problems[i]);
+      if (!plan) status[i] = std::unexpected(plan.error());
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    const std::size_t count = std::min<std::size_t>(problems.size(), std::max(1U, std::thread::hardware_concurrency()));
+    for (std::size_t i = 1; i < count; ++i) threads.emplace_back(work);
+    work();
+  }
+  for (const Result<void>& each : status) TW_TRY(each);
+  return {};
+}
+
 Result<std::unique_ptr<Plan>> Runtime::makePlan(const Problem& problem) {
   const Selection selection = dispatcher_.select(problem);
   auto plan = std::make_unique<Plan>();
+  plan->runtime_ = this;
   plan->problem_ = problem;
 
   // The best candidate that can be loaded.
@@ -88,6 +110,7 @@ Result<std::unique_ptr<Plan>> Runtime::makePlan(const Problem& problem) {
   }
   plan->warnings_.insert(plan->warnings_.end(), failures.begin(), failures.end());
 
+  plan->configurationText_ = plan->choice_.configuration.text();
   const Candidate& choice = plan->choice_;
   const DeviceInfo& device = device_->info();
   plan->ownWorkspaceBytes_ = choice.kernelTemplate->workspaceBytes(choice.problem, device, choice.configuration);

@@ -30,18 +30,25 @@ namespace tilewright {
 struct RuntimeOptions {
   std::unique_ptr<Device> device;
   DatabaseLayers layers;
-  std::vector<const Compiler*> compilers;  ///< outlive the runtime
+  std::vector<const Compiler*> compilers;     ///< outlive the runtime
+  std::vector<std::string> missingCompilers;  ///< why others could not be opened, for messages
   std::span<const Template* const> templates = allTemplates();
   const SourceCatalog* sources = nullptr;  ///< outlives the runtime; null: the embedded ones
 };
 
+class Runtime;
+
 /// What runs for one problem, ready to launch. Immutable.
 class Plan {
  public:
+  /// What made it, and what launches it.
+  const Runtime& runtime() const { return *runtime_; }
   /// As it was asked for; launches must be of exactly these sizes.
   const Problem& problem() const { return problem_; }
   /// The template, its configuration, and why it was chosen.
   const Candidate& choice() const { return choice_; }
+  /// The configuration as text, "tile_m=128 stages=4".
+  const std::string& configurationText() const { return configurationText_; }
   /// Where each binary came from.
   const std::vector<std::string>& origins() const { return kernels_.origins; }
   /// Better candidates that could not be loaded, damaged rows, a missing path for misaligned operands.
@@ -55,8 +62,10 @@ class Plan {
  private:
   friend class Runtime;
 
+  const Runtime* runtime_ = nullptr;
   Problem problem_;
   Candidate choice_;
+  std::string configurationText_;
   LoadedKernels kernels_;
   std::int64_t workspaceBytes_ = 0;
   std::int64_t ownWorkspaceBytes_ = 0;  // Without the path for misaligned operands.
@@ -89,6 +98,8 @@ class Runtime {
   /// candidate that can be loaded is taken. kInvalidArgument for an invalid problem; kUnsupported, naming what refused
   /// and what is missing, if nothing runs it; kCompile, kDevice, kOutOfMemory as they come.
   Result<const Plan*> bind(const Problem& problem);
+  /// Binds many, compiling on all cores; goes on behind a failure, and answers with the first one in the list's order.
+  Result<void> prepare(std::span<const Problem> problems);
 
   /// Enqueues one call on the caller's stream; the CPU has finished on return. Allocates and synchronizes nothing.
   /// kInvalidArgument for operands or buffers that break a rule (see operands.h). Misaligned operands of a k16 problem

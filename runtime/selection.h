@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,7 +28,7 @@ struct Margin {
   double medianMicroseconds = 0;
   double defaultMicroseconds = 0;
   double runnerUpMicroseconds = 0;
-  double error = 0;  ///< normalized RMS, NaN if not recorded
+  double error = std::numeric_limits<double>::quiet_NaN();  ///< normalized RMS; NaN if not recorded
 };
 
 /// A plan that could run.
