@@ -62,6 +62,14 @@ TEST(ProbeOptions, expandsEachTemplateOfThisBuild) {
   EXPECT_GT(expanded, 0);
 }
 
+TEST(ProbeOptions, readsAlignmentInBothForms) {
+  for (const auto& [text, alignment] : {std::pair{"any", Alignment::kAny}, {"16", Alignment::k16}}) {
+    const auto options = parse({"linear.plain_cuda", "-p", fmt::format("op=linear,n=257,k=8,m=8,alignment={}", text)});
+    ASSERT_TRUE(options) << options.error().message;
+    EXPECT_EQ(options->jobs[0].problem.alignment, alignment);
+  }
+}
+
 TEST(ProbeOptions, readsOperandSettings) {
   Problem problem;
   reference::OperandOptions options;

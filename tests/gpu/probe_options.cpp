@@ -45,7 +45,9 @@ Result<Problem> readProblem(const std::string& text) {
   if (text.starts_with("{")) return parseProblem(text);
   std::string json;
   for (const auto& [key, value] : TW_TRY(splitPairs(text))) {
-    const bool bare = value == "true" || value == "false" || value.find_first_not_of("0123456789") == std::string::npos;
+    // "16" is a name, not a number, where it is an alignment.
+    const bool digits = key != "alignment" && value.find_first_not_of("0123456789") == std::string::npos;
+    const bool bare = digits || value == "true" || value == "false";
     json += fmt::format("{}\"{}\": {}{}{}", json.empty() ? "" : ", ", key, bare ? "" : "\"", value, bare ? "" : "\"");
   }
   return parseProblem("{" + json + "}");

@@ -9,6 +9,7 @@
 #include "compiler/nvrtc/nvrtc_compiler.h"
 #include "format/configuration_json.h"
 #include "format/problem_json.h"
+#include "runtime/operands.h"
 
 namespace tilewright::probe {
 namespace {
@@ -109,6 +110,15 @@ Result<void> Runner::prepareOperands(const Job& job) {
   host_ = TW_TRY(reference::makeOperands(job.problem, options_.operands));
   if (options_.check) expected_ = reference::Expectation::compute(*host_, {.budget = options_.budget});
   operands_ = TW_TRY(reference::DeviceOperands::upload(*device_, *host_));
+  if (!hasEmptyOutput(job.problem)) {
+    Operands addresses = operands_->operands();
+    const Alignment real = TW_TRY(checkOperands(job.problem, device_->info(), addresses));
+    if (job.problem.alignment == Alignment::k16 && real == Alignment::kAny) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "the operands are not aligned to 16 bytes as the problem promises: say alignment=any, or pad rows "
+                  "(--operands out_padding=...)");
+    }
+  }
   problem_ = job.problem;
   return {};
 }
