@@ -429,17 +429,21 @@ Result<Options> finish(Draft draft, const Environment& environment) {
 
 // CLI11's sentence in the form of our messages, with the place of the help.
 std::string messageOf(const CLI::ParseError& error, const CLI::App& app) {
+  const CLI::App* verb = &app;
+  std::string path;
+  while (!verb->get_subcommands().empty()) {
+    verb = verb->get_subcommands().back();
+    path += " " + verb->get_name();
+  }
   std::string message = error.what();
-  if (message.size() > 1 && std::islower(static_cast<unsigned char>(message[1])) != 0) {
+  const auto unknown = verb->remaining();
+  if (verb->get_require_subcommand_min() > 0 && !unknown.empty()) {
+    message = fmt::format("unknown verb '{}'", unknown.front());
+  } else if (message.size() > 1 && std::islower(static_cast<unsigned char>(message[1])) != 0) {
     message[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(message[0])));
   }
-  std::string verb;
-  for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
-    at = at->get_subcommands().back();
-    verb += " " + at->get_name();
-  }
   std::ranges::replace(message, '\n', ' ');
-  return fmt::format("{} (see tilewright{} --help)", message, verb);
+  return fmt::format("{} (see tilewright{} --help)", message, path);
 }
 
 }  // namespace

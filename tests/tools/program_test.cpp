@@ -1,0 +1,356 @@
+// The program as a process: output, standard error, exit codes, and the environment it depends on.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "base/hash.h"
+#include "cache/database.h"
+#include "format/json_parse.h"
+#include "format/listing.h"
+#include "format/problem_json.h"
+#include "tools/exit_code.h"
+
+namespace tilewright {
+namespace {
+
+using testing::HasSubstr;
+
+struct Outcome {
+  int exitCode = -1;
+  std::string output, errors;
+};
+
+class ProgramTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::path(testing::TempDir()) /
+              (std::string("program_") + testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+    environment_ = {"HOME=" + (folder_ / "home").string()};
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string write(const std::string& name, const std::string& content) const {
+    std::ofstream(folder_ / name, std::ios::binary) << content;
+    return path(name);
+  }
+  std::string readBack(const std::string& name) const {
+    std::ifstream stream(folder_ / name, std::ios::binary);
+    std::stringstream text;
+    text << stream.rdbuf();
+    return text.str();
+  }
+
+  // Runs the program with `input` as its standard input and nothing but environment_ as its environment.
+  Outcome run(std::vector<std::string> arguments, const std::string& input = "") {
+    write("stdin", input);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    const std::string in = path("stdin"), out = output_.empty() ? path("stdout") : output_, err = path("stderr");
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, in.c_str(), O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    arguments.insert(arguments.begin(), TILEWRIGHT_PROGRAM);
+    std::vector<char*> argv, envp;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    for (std::string& variable : environment_) envp.push_back(variable.data());
+    argv.push_back(nullptr), envp.push_back(nullptr);
+    pid_t child = -1;
+    const int failed = posix_spawn(&child, TILEWRIGHT_PROGRAM, &actions, nullptr, argv.data(), envp.data());
+    posix_spawn_file_actions_destroy(&actions);
+    EXPECT_EQ(failed, 0);
+    int status = 0;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status));
+    return {WEXITSTATUS(status), readBack("stdout"), readBack("stderr")};
+  }
+
+  void expectError(const Outcome& outcome, int exitCode, const std::string& message) {
+    EXPECT_EQ(outcome.exitCode, exitCode) << outcome.errors;
+    EXPECT_THAT(outcome.errors, testing::AllOf(HasSubstr("tilewright: "), HasSubstr(message)));
+    EXPECT_EQ(outcome.output, "");
+  }
+
+  std::filesystem::path folder_;
+  std::vector<std::string> environment_;
+  std::string output_;  ///< another file for standard output
+};
+
+const std::string kProblem = R"({"op": "q4k_linear", "n": 512, "k": 1024, "m": 16})";
+
+TEST_F(ProgramTest, helpAndVersionGoToStandardOutput) {
+  for (const auto& arguments : std::initializer_list<std::vector<std::string>>{
+           {"--help"}, {"tune", "-h"}, {"db", "ls", "--help"}, {"--version"}}) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.exitCode, kExitSuccess);
+    EXPECT_FALSE(outcome.output.empty());
+    EXPECT_EQ(outcome.errors, "");
+  }
+}
+
+TEST_F(ProgramTest, mistakesGoToStandardErrorWithExitCode2) {
+  expectError(run({}), kExitUsage, "subcommand is required");
+  expectError(run({"tune", "--model-shapes", "x", "--m", "y"}), kExitUsage, "--m: cannot read 'y'");
+  expectError(run({"explain", R"({"op": "q4k_linear", "n": 8, "k": 100, "m": 1})"}), kExitUsage,
+              "k is 100, must be a multiple of 256");
+}
+
+TEST_F(ProgramTest, dryRunPrintsATableOfProblems) {
+  const Outcome outcome =
+      run({"tune", "--model-shapes", std::string(TILEWRIGHT_SOURCE_DIR) + "/tools/models/gemma-3-4b.json", "--m",
+           "1,16", "--q", "1", "--kv", "1024,4096", "--dry-run"});
+  EXPECT_EQ(outcome.exitCode, kExitSuccess) << outcome.errors;
+  EXPECT_EQ(outcome.output,
+            "use               calls  operation   shape                           sizes\n"
+            "q                    34  q4k_linear  n=2048 k=2560 exact             m=1,16\n"
+            "k+v                  68  q4k_linear  n=1024 k=2560 exact             m=1,16\n"
+            "qkv                  34  q4k_linear  n=4096 k=2560 exact             m=1,16\n"
+            "attention_output     34  q4k_linear  n=2560 k=2048 exact             m=1,16\n"
+            "gate+up              68  q4k_linear  n=10240 k=2560 exact            m=1,16\n"
+            "gate_up              34  q4k_linear  n=20480 k=2560 exact            m=1,16\n"
+            "down                 34  q4k_linear  n=2560 k=10240 exact            m=1,16\n"
+            "output                1  q4k_linear  n=262208 k=2560 exact           m=1,16\n"
+            "attention             5  attention   b=1 heads=8/4 d=256 q=1 causal  kv=1024,4096\n"
+            "18 problems\n"
+            "not covered: 29 attention layers with a sliding window\n");
+  EXPECT_EQ(outcome.errors, "");
+}
+
+TEST_F(ProgramTest, dryRunsListingIsInputAgain) {
+  const std::string model = std::string(TILEWRIGHT_SOURCE_DIR) + "/tools/models/llama-3.1-8b.json";
+  const Outcome first = run({"tune", "--model-shapes", model, "--precision", "exact,fp8", "--dry-run", "--json"});
+  ASSERT_EQ(first.exitCode, kExitSuccess) << first.errors;
+  const auto value = parseJson(first.output);
+  ASSERT_TRUE(value) << value.error().message;
+  const auto problems = problemListFromJson(*value);
+  ASSERT_TRUE(problems) << problems.error().message;
+  EXPECT_GT(problems->size(), 200u);
+  const Outcome second = run({"tune", "--model-shapes", "-", "--dry-run", "--json"}, first.output);
+  EXPECT_EQ(second.exitCode, kExitSuccess) << second.errors;
+  EXPECT_EQ(second.output, first.output);
+}
+
+TEST_F(ProgramTest, dryRunNeedsNeitherHomeNorDevice) {
+  environment_.clear();
+  const Outcome outcome =
+      run({"tune", "--model-shapes", "-", "--dry-run", "--device", "cuda:99"}, "[" + kProblem + "]");
+  EXPECT_EQ(outcome.exitCode, kExitSuccess) << outcome.errors;
+  EXPECT_THAT(outcome.output, HasSubstr("1 problems"));
+}
+
+TEST_F(ProgramTest, badModelFilesHaveTheirExitCodes) {
+  expectError(run({"tune", "--model-shapes", path("none.json"), "--dry-run"}), kExitNotFound,
+              "none.json: no such file");
+  expectError(run({"tune", "--model-shapes", write("cut.gguf", "GGUF\3"), "--dry-run"}), kExitCorrupt,
+              "cut.gguf: GGUF header ends");
+  expectError(run({"tune", "--model-shapes", write("bad.json", "{\"model_type\": }"), "--dry-run"}), kExitUsage,
+              "bad.json: line 1, column 16");
+  expectError(run({"tune", "--model-shapes", "-", "--dry-run"}, R"([{"op": "attention", "paged": true}])"),
+              kExitNotFound, "paged key-value caches are not supported");
+}
+
+TEST_F(ProgramTest, devicesListsTheCpuLast) {
+  const Outcome text = run({"devices"});
+  EXPECT_EQ(text.exitCode, kExitSuccess) << text.errors;
+  EXPECT_THAT(text.output, testing::AllOf(testing::StartsWith("device"), HasSubstr("\ncpu ")));
+  const Outcome json = run({"devices", "--json"});
+  const auto value = parseJson(json.output);
+  ASSERT_TRUE(value) << json.output;
+  const auto entries = listingEntries(*value, "devices");
+  ASSERT_TRUE(entries) << entries.error().message;
+  ASSERT_FALSE((*entries)->empty());
+  EXPECT_EQ(*(*entries)->back().find("device")->asString(), "cpu");
+  EXPECT_THAT(*(*entries)->back().find("target")->asString(), testing::StartsWith("x86-64"));
+}
+
+TEST_F(ProgramTest, explainNamesTheKernelOrWhoRefused) {
+  const Outcome found = run({"explain", kProblem, "--arch", "sm_90a"});
+  EXPECT_EQ(found.exitCode, kExitSuccess) << found.errors;
+  EXPECT_THAT(found.output, testing::AllOf(HasSubstr("problem   q4k_linear n=512 k=1024 m=16 exact"),
+                                           HasSubstr("kernel    q4k_linear."), HasSubstr("found     default"),
+                                           HasSubstr("binary    ")));
+  // No template makes code for a GPU of before tensor cores.
+  const Outcome none = run({"explain", kProblem, "--arch", "sm_52"});
+  EXPECT_EQ(none.exitCode, kExitNotFound);
+  EXPECT_THAT(none.output, testing::AllOf(HasSubstr("kernel    none"), HasSubstr("refused   "), HasSubstr("target")));
+  const Outcome json = run({"explain", kProblem, "--arch", "sm_52", "--json"});
+  EXPECT_EQ(json.exitCode, kExitNotFound);
+  const auto value = parseJson(json.output);
+  ASSERT_TRUE(value) << json.output;
+  EXPECT_EQ(*value->find("found")->asString(), "none");
+  const auto entries = listingEntries(*value, "plans", {"problem", "device", "found"});
+  ASSERT_TRUE(entries) << entries.error().message;
+  for (const JsonValue& plan : **entries) EXPECT_EQ(*plan.find("status")->asString(), "refused");
+}
+
+TEST_F(ProgramTest, explainTakesWinnersFromTheDatabase) {
+  const std::string file = path("user.twdb");
+  const Problem problem = *parseProblem(kProblem);
+  const std::string device = deviceKey(*nominalDevice("sm_90a"));
+  {
+    auto database = Database::open(file, {.access = DatabaseAccess::kCreate});
+    ASSERT_TRUE(database) << database.error().message;
+    Record winner{.problem = toJson(problem),
+                  .device = device,
+                  .templateId = "q4k_linear.plain_cuda",
+                  .configuration = R"({"tile_m": 16, "tile_n": 64, "warps": 4})",
+                  .medianMicroseconds = 20,
+                  .madMicroseconds = 0.1,
+                  .samples = 15,
+                  .defaultMicroseconds = 50,
+                  .runnerUpMicroseconds = 21,
+                  .error = 0.001,
+                  .resources = "{}",
+                  .toolchain = "none"};
+    const Binary binary{.hash = sha256Hex("code"),
+                        .buildKey = "key",
+                        .target = "sm_90a",
+                        .compiler = "none",
+                        .bytes = {std::byte{'c'}, std::byte{'o'}, std::byte{'d'}, std::byte{'e'}}};
+    const StoredBuild build{.binary = binary, .requestKey = "request", .templateId = "q4k_linear.plain_cuda"};
+    const auto committed = (*database)->commitWinner(winner, {&build, 1});
+    ASSERT_TRUE(committed) << committed.error().message;
+  }
+  const Outcome text = run({"explain", kProblem, "--arch", "sm_90a", "--db", file});
+  EXPECT_EQ(text.exitCode, kExitSuccess) << text.errors;
+  EXPECT_THAT(text.output,
+              testing::AllOf(HasSubstr("tile_m=16 tile_n=64 warps=4"), HasSubstr("found     exact"),
+                             HasSubstr("database  " + file), HasSubstr("2.50x the default's speed (50.0 us)"),
+                             HasSubstr("5.0 % before the next configuration")));
+  // The same file as a system database below a user's that is not there.
+  const Outcome system = run({"explain", kProblem, "--arch", "sm_90a", "--system-db", file, "--json"});
+  EXPECT_EQ(system.exitCode, kExitSuccess) << system.errors;
+  const auto value = parseJson(system.output);
+  ASSERT_TRUE(value) << system.output;
+  EXPECT_EQ(*value->find("found")->asString(), "exact");
+
+  const Outcome shown = run({"db", "show", file});
+  EXPECT_EQ(shown.exitCode, kExitSuccess) << shown.errors;
+  EXPECT_THAT(shown.output, testing::AllOf(HasSubstr(device), HasSubstr("q4k_linear n=512 k=1024 m=16 exact"),
+                                           HasSubstr("2.50x"), HasSubstr("1 winners in ")));
+  const Outcome listed = run({"db", "show", file, "--json"});
+  const auto listing = parseJson(listed.output);
+  ASSERT_TRUE(listing) << listed.output;
+  const auto winners = listingEntries(*listing, "winners");
+  ASSERT_TRUE(winners) << winners.error().message;
+  ASSERT_EQ((*winners)->size(), 1u);
+  EXPECT_EQ((*winners)->front().find("problem")->text(), toJson(problem));
+  EXPECT_EQ((*winners)->front().find("median_us")->text(), "20");
+  const Outcome filtered = run({"db", "show", file, "--template", "attention.plain_cuda"});
+  EXPECT_THAT(filtered.output, testing::StartsWith("0 winners"));
+}
+
+TEST_F(ProgramTest, databasesAreListedVerifiedMergedAndExported) {
+  ASSERT_TRUE(Database::open(path("a.twdb"), {.access = DatabaseAccess::kCreate}));
+  for (const auto& arguments :
+       std::initializer_list<std::vector<std::string>>{{"db", "ls", path("a.twdb")},
+                                                       {"db", "verify", path("a.twdb")},
+                                                       {"db", "merge", path("a.twdb")},
+                                                       {"db", "export", path("b.twdb")},
+                                                       {"db", "verify", path("b.twdb"), path("a.twdb")}}) {
+    for (const bool json : {false, true}) {
+      auto all = arguments;
+      if (json) all.push_back("--json");
+      if (json && arguments[1] == "export") all.push_back("--overwrite");
+      const Outcome outcome = run(all);
+      EXPECT_EQ(outcome.exitCode, kExitSuccess) << arguments[1] << ": " << outcome.errors;
+      if (json) {
+        const auto value = parseJson(outcome.output);
+        ASSERT_TRUE(value) << outcome.output;
+        EXPECT_EQ(value->asObject()->size(), 2u);
+      }
+    }
+  }
+  // merge made the user's database below HOME.
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "home/.cache/tilewright/user.twdb"));
+  expectError(run({"db", "export", path("b.twdb")}), kExitUsage, "b.twdb");
+}
+
+TEST_F(ProgramTest, databasesThatCannotBeReadHaveTheirExitCodes) {
+  expectError(run({"db", "show"}), kExitNotFound, "user.twdb");
+  expectError(run({"db", "show", path("none.twdb")}), kExitNotFound, "none.twdb");
+  expectError(run({"db", "verify", write("text.twdb", "this is no database")}), kExitCorrupt, "text.twdb");
+  expectError(run({"db", "merge", path("none.twdb")}), kExitNotFound, "none.twdb");
+  expectError(run({"explain", kProblem, "--arch", "sm_90a", "--db", path("none.twdb")}), kExitNotFound, "none.twdb");
+  ASSERT_TRUE(Database::open(path("a.twdb"), {.access = DatabaseAccess::kCreate}));
+  expectError(run({"db", "merge", path("a.twdb"), "--db", path("a.twdb")}), kExitUsage, "cannot merge");
+}
+
+TEST_F(ProgramTest, withoutAHomeOnlyTheUsersDatabaseIsMissing) {
+  environment_.clear();
+  expectError(run({"db", "show"}), kExitNotFound,
+              "neither XDG_CACHE_HOME nor HOME is an absolute path; name the file with --db");
+  const Outcome explained = run({"explain", kProblem, "--arch", "sm_90a"});
+  EXPECT_EQ(explained.exitCode, kExitSuccess);
+  EXPECT_THAT(explained.errors, HasSubstr("neither XDG_CACHE_HOME nor HOME"));
+  environment_ = {"XDG_CACHE_HOME=relative", "HOME=also/relative"};
+  expectError(run({"db", "show"}), kExitNotFound, "neither XDG_CACHE_HOME nor HOME");
+  environment_ = {"XDG_CACHE_HOME=" + path("cache"), "HOME=/elsewhere"};
+  expectError(run({"db", "show"}), kExitNotFound, path("cache") + "/tilewright/user.twdb");
+}
+
+TEST_F(ProgramTest, aDamagedUsersDatabaseIsLeftOutWithANote) {
+  std::filesystem::create_directories(folder_ / "home/.cache/tilewright");
+  write("home/.cache/tilewright/user.twdb", "this is no database");
+  const Outcome outcome = run({"explain", kProblem, "--arch", "sm_90a"});
+  EXPECT_EQ(outcome.exitCode, kExitSuccess);
+  EXPECT_THAT(outcome.errors, testing::AllOf(HasSubstr("user.twdb"), HasSubstr("going on without it")));
+}
+
+TEST_F(ProgramTest, compilePrintsTheRequestWithoutACompiler) {
+  const Outcome outcome = run({"compile", kProblem, "--arch", "sm_90a", "--emit", "request"});
+  EXPECT_EQ(outcome.exitCode, kExitSuccess) << outcome.errors;
+  const auto value = parseJson(outcome.output);
+  ASSERT_TRUE(value) << outcome.output;
+  const auto requests = listingEntries(*value, "requests");
+  ASSERT_TRUE(requests) << requests.error().message;
+  ASSERT_FALSE((*requests)->empty());
+  EXPECT_EQ(*(*requests)->front().find("target")->asString(), "sm_90a");
+  EXPECT_EQ((*requests)->front().find("request_key")->asString()->size(), 64u);
+
+  const Outcome source =
+      run({"compile", kProblem, "--arch", "sm_90a", "--emit", "source", "--output", path("kernel.cu")});
+  EXPECT_EQ(source.exitCode, kExitSuccess) << source.errors;
+  EXPECT_EQ(source.output, "");
+  EXPECT_THAT(readBack("kernel.cu"), HasSubstr("__global__"));
+}
+
+TEST_F(ProgramTest, compileRefusesPlansByName) {
+  const auto compile = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"compile", kProblem, "--arch", "sm_90a"});
+    return run(more);
+  };
+  expectError(compile({"--template", "q4k_linear.magic"}), kExitNotFound,
+              "unknown template 'q4k_linear.magic'; known are ");
+  expectError(compile({"--template", "attention.plain_cuda"}), kExitUsage,
+              "computes attention, the problem is q4k_linear");
+  expectError(compile({"--template", "q4k_linear.plain_cuda", "--config", R"({"wings": 2})"}), kExitUsage,
+              "has no parameter 'wings'; it has ");
+  expectError(compile({"--template", "q4k_linear.plain_cuda", "--config", R"({"warps": 3})"}), kExitUsage,
+              "cannot build");
+  expectError(compile({"--emit", "tile"}), kExitNotFound, "has no stage tile");
+  expectError(compile({"--emit", "ptx", "--json"}), kExitUsage, "--json is for");
+  expectError(compile({"--emit", "request", "-o", path("missing/folder/x.json")}), kExitFailure, "cannot write");
+  expectError(run({"compile", kProblem, "--arch", "sm_52"}), kExitNotFound,
+              "no template computes this problem for sm_52");
+}
+
+TEST_F(ProgramTest, aFullDiskBehindTheOutputIsAFailure) {
+  if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full";
+  output_ = "/dev/full";
+  const Outcome outcome = run({"devices"});
+  EXPECT_EQ(outcome.exitCode, kExitFailure);
+  EXPECT_THAT(outcome.errors, HasSubstr("tilewright: "));
+}
+
+}  // namespace
+}  // namespace tilewright
