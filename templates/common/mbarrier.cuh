@@ -34,7 +34,19 @@ __device__ __forceinline__ void barrierArriveExpect(U32 barrier, U32 bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
+/// The same by one lane of a converged warp.
+/// NOTE: `leader` is a predicate of the instruction, not a branch around it: when a whole warp runs the producer's
+/// loop, addresses stay in uniform registers and a copy costs a handful of instructions instead of a vote loop.
+__device__ __forceinline__ void barrierArriveExpectIf(bool leader, U32 barrier, U32 bytes) {
+  asm volatile(
+      "{.reg .pred p; setp.ne.b32 p, %0, 0;"
+      " @p mbarrier.arrive.expect_tx.shared.b64 _, [%1], %2;}" ::"r"(static_cast<int>(leader)),
+      "r"(barrier), "r"(bytes)
+      : "memory");
+}
+
 /// Arrives at the barrier of the same address in another block of the cluster.
+/// NOTE: not `.release.cluster`, which costs a MEMBAR.ALL.GPU per arrival; what this signals was only read.
 __device__ __forceinline__ void barrierArriveRemote(U32 barrier, U32 rank) {
   asm volatile(
       "{.reg .b32 remote; mapa.shared::cluster.u32 remote, %0, %1;"

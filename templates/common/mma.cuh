@@ -80,4 +80,10 @@ __device__ __forceinline__ void mmaBf16(float (&d)[4], const U32 (&a)[4], U32 b0
 #endif
 }
 
+/// The same for the sums d[at] to d[at + 3] of a larger array; `at` must be a constant after unrolling.
+template <int kCount>
+__device__ __forceinline__ void mmaBf16At(float (&d)[kCount], int at, const U32 (&a)[4], U32 b0, U32 b1) {
+  mmaBf16(reinterpret_cast<float (&)[4]>(d[at]), a, b0, b1);
+}
+
 }  // namespace tilewright

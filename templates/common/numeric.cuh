@@ -5,6 +5,20 @@
 
 namespace tilewright {
 
+constexpr float kInfinity = __builtin_bit_cast(float, 0x7f800000);
+
+/// 2^x and log2(x), relative (near 1: absolute) error at most about 2^-22; exp2Fast(-inf) is 0.
+__device__ __forceinline__ float exp2Fast(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ __forceinline__ float log2Fast(float x) {
+  float y;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 __device__ __forceinline__ float bf16ToFloat(U16 bits) {
   return __uint_as_float(static_cast<U32>(bits) << 16);
 }

@@ -46,6 +46,26 @@ __device__ __forceinline__ void tmaLoad4d(U32 target, const TensorMapParameter* 
       : "memory");
 }
 
+/// By one lane of a converged warp: `leader` is a predicate of the instruction (see barrierArriveExpectIf).
+__device__ __forceinline__ void tmaLoad4dIf(bool leader, U32 target, const TensorMapParameter* map, int x, int y, int z,
+                                            int w, U32 barrier, U64 policy) {
+  asm volatile(
+      "{.reg .pred p; setp.ne.b32 p, %8, 0;"
+      " @p cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
+      " [%0], [%1, {%2, %3, %4, %5}], [%6], %7;}" ::"r"(target),
+      "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier), "l"(policy), "r"(static_cast<int>(leader))
+      : "memory");
+}
+__device__ __forceinline__ void tmaLoadMulticast4dIf(bool leader, U32 target, const TensorMapParameter* map, int x,
+                                                     int y, int z, int w, U32 barrier, U16 mask, U64 policy) {
+  asm volatile(
+      "{.reg .pred p; setp.ne.b32 p, %9, 0;"
+      " @p cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
+      ".L2::cache_hint [%0], [%1, {%2, %3, %4, %5}], [%6], %7, %8;}" ::"r"(target),
+      "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier), "h"(mask), "l"(policy), "r"(static_cast<int>(leader))
+      : "memory");
+}
+
 /// The same tile to the same address of every block of the cluster named in `mask`, each at its own barrier.
 __device__ __forceinline__ void tmaLoadMulticast2d(U32 target, const TensorMapParameter* map, int x, int y, U32 barrier,
                                                    U16 mask, U64 policy) {

@@ -6,6 +6,9 @@
 
 namespace tilewright {
 
+/// Every lane of a warp, for shuffles and votes.
+constexpr U32 kFullWarp = 0xffffffffu;
+
 /// setmaxnreg: every warp of a warpgroup executes it once, in a role that no other role's code joins again. Counts are
 /// multiples of 8 from 24 to 256; a warpgroup that grows waits until others have shrunk.
 template <int kRegisters>
@@ -32,6 +35,26 @@ __device__ __forceinline__ U32 clusterRank() {
 }
 __device__ __forceinline__ void clusterSync() {
   asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+/// Writes a word to the same shared address of another block of the cluster, and counts its four bytes at that block's
+/// mbarrier.
+__device__ __forceinline__ void storeRemote(U32 address, int value, U32 barrier, U32 rank) {
+  asm volatile(
+      "{.reg .b32 a, b; mapa.shared::cluster.u32 a, %0, %3; mapa.shared::cluster.u32 b, %2, %3;"
+      " st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [a], %1, [b];}" ::"r"(address),
+      "r"(value), "r"(barrier), "r"(rank)
+      : "memory");
+}
+
+/// Flags between blocks of a grid.
+__device__ __forceinline__ int loadAcquire(const int* pointer) {
+  int value;
+  asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(value) : "l"(pointer) : "memory");
+  return value;
+}
+__device__ __forceinline__ void storeRelease(int* pointer, int value) {
+  asm volatile("st.release.gpu.global.b32 [%0], %1;" ::"l"(pointer), "r"(value) : "memory");
 }
 
 /// Programmatic dependent launch: everything that the kernel before wrote is visible after the wait.

@@ -1,0 +1,141 @@
+// What the Hopper attention templates accept, refuse and launch, read from their host halves.
+#include <gtest/gtest.h>
+
+#include "templates/attention/decode_sm90.h"
+#include "templates/attention/tma_sm90.h"
+
+namespace tilewright {
+namespace {
+
+const DeviceInfo kHopper = nominalDevice("sm_90a").value();
+
+Problem attention(std::int64_t batch, std::int64_t qHeads, std::int64_t kvHeads, std::int64_t headDim,
+                  std::int64_t qLen, std::int64_t kvLen) {
+  Problem problem;
+  problem.operation = Operation::kAttention;
+  problem.attention = {.batch = batch,
+                       .qHeads = qHeads,
+                       .kvHeads = kvHeads,
+                       .headDim = headDim,
+                       .qLen = qLen,
+                       .kvLen = kvLen,
+                       .causal = true};
+  return problem;
+}
+
+std::string refusedBy(const Template& kernelTemplate, const Problem& problem, const DeviceInfo& device = kHopper) {
+  const auto refusal = kernelTemplate.refuses(problem, device);
+  return refusal ? refusal->constraint : "";
+}
+
+LaunchList launchesOf(const Template& kernelTemplate, const Problem& problem, const Configuration& configuration) {
+  Operands operands;
+  operands.attention.capacity = problem.attention.kvLen;
+  operands.attention.scale = 0.125f;
+  LaunchList launches;
+  kernelTemplate.encode(problem, kHopper, configuration, operands, nullptr, nullptr, launches);
+  return launches;
+}
+
+TEST(AttentionRules, nameWhatIsRefused) {
+  for (const Template* each : {&attentionTmaSm90(), &attentionDecodeSm90()}) {
+    EXPECT_EQ(refusedBy(*each, attention(1, 16, 2, 128, 4, 4096)), "") << each->id();
+    EXPECT_EQ(refusedBy(*each, attention(1, 16, 2, 96, 4, 4096)), "head_dim") << each->id();
+    EXPECT_EQ(refusedBy(*each, attention(1, 16, 2, 128, 4, std::int64_t{1} << 30)), "sizes") << each->id();
+    EXPECT_EQ(refusedBy(*each, attention(1, 16, 2, 128, 4, 4096), nominalDevice("sm_80").value()), "target");
+    Problem unaligned = attention(1, 16, 2, 128, 4, 4096);
+    unaligned.alignment = Alignment::kAny;
+    EXPECT_EQ(refusedBy(*each, unaligned), "alignment") << each->id();
+  }
+  EXPECT_EQ(refusedBy(attentionDecodeSm90(), attention(1, 16, 2, 128, 17, 4096)), "q_len");
+  EXPECT_EQ(refusedBy(attentionTmaSm90(), attention(1, 16, 2, 128, 17, 4096)), "");
+}
+
+TEST(AttentionRules, acceptTheDefaultOfEveryProblem) {
+  for (const std::int64_t headDim : {64, 128, 256}) {
+    for (const std::int64_t group : {1, 2, 7, 8, 16}) {
+      for (const std::int64_t qLen : {0, 1, 5, 16, 17, 100, 4096}) {
+        for (const std::int64_t kvLen : {0, 1, 777, 131072}) {
+          const Problem problem = attention(2, 4 * group, 4, headDim, qLen, kvLen);
+          for (const Template* each : {&attentionTmaSm90(), &attentionDecodeSm90()}) {
+            if (each->refuses(problem, kHopper)) continue;
+            const Configuration configuration = each->defaultConfiguration(problem, kHopper);
+            const auto refusal = each->refusesConfiguration(problem, kHopper, configuration);
+            EXPECT_FALSE(refusal) << toJson(problem) << ": " << refusal->reason;
+            EXPECT_GT(each->predictMicroseconds(problem, kHopper, configuration), 0);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(AttentionRules, refuseConfigurationsThatDoNotFit) {
+  const Template& tma = attentionTmaSm90();
+  const Problem problem = attention(1, 14, 2, 128, 4096, 4096);
+  const auto refused = [&](std::string_view name, std::int64_t value) {
+    Configuration configuration = tma.defaultConfiguration(problem, kHopper);
+    configuration.set("tile_m", 192), configuration.set("tile_n", 80), configuration.set("stages", 3);
+    configuration.set("q_registers", 0), configuration.set("cluster", 1), configuration.set("pack_heads", 1);
+    if (!name.empty()) configuration.set(name, value);
+    const auto refusal = tma.refusesConfiguration(problem, kHopper, configuration);
+    return refusal ? refusal->constraint : "";
+  };
+  EXPECT_EQ(refused("", 0), "");
+  EXPECT_EQ(refused("cluster", 2), "group");  // a group of 7
+  EXPECT_EQ(refused("tile_n", 96), "registers");
+  EXPECT_EQ(refused("tile_n", 81), "tile_n");
+  EXPECT_EQ(refused("stages", 4), "");  // one Q tile then
+  EXPECT_EQ(refused("warps", 4), "parameters");
+}
+
+TEST(AttentionRules, launchNothingForEmptyProblems) {
+  for (const Template* each : {&attentionTmaSm90(), &attentionDecodeSm90()}) {
+    for (const Problem& problem : {attention(0, 16, 2, 128, 4, 4096), attention(1, 16, 2, 128, 0, 4096)}) {
+      const Configuration configuration = each->defaultConfiguration(problem, kHopper);
+      EXPECT_EQ(launchesOf(*each, problem, configuration).launches().size(), 0u) << each->id();
+    }
+  }
+}
+
+TEST(AttentionRules, launchStreamKCooperativelyWithZeroedFlags) {
+  const Template& tma = attentionTmaSm90();
+  const Problem problem = attention(1, 16, 2, 128, 512, 16384);
+  Configuration configuration = tma.defaultConfiguration(problem, kHopper);
+  configuration.set("schedule", 2);
+  LaunchList list = launchesOf(tma, problem, configuration);
+  ASSERT_EQ(list.launches().size(), 2u);
+  EXPECT_EQ(list.launches()[0].kind, Launch::Kind::kFill);
+  EXPECT_EQ(list.launches()[0].fillValue, 0);
+  EXPECT_LT(static_cast<std::int64_t>(list.launches()[0].fillBytes),
+            tma.workspaceBytes(problem, kHopper, configuration));
+  EXPECT_TRUE(list.launches()[1].cooperative);
+  EXPECT_LE(list.launches()[1].grid.x, static_cast<std::uint32_t>(kHopper.unitCount));
+
+  // Without waiting for each other, blocks need not be resident.
+  configuration.set("schedule", 0);
+  list = launchesOf(tma, problem, configuration);
+  ASSERT_EQ(list.launches().size(), 1u);
+  EXPECT_FALSE(list.launches()[0].cooperative);
+  EXPECT_EQ(tma.workspaceBytes(problem, kHopper, configuration), 0);
+}
+
+TEST(AttentionRules, describeTensorsByRankFourMaps) {
+  const Problem problem = attention(3, 16, 2, 128, 512, 70000);
+  Operands operands;
+  operands.attention.capacity = 70000;
+  operands.attention.kStride = {.batch = std::int64_t{1} << 33, .head = 128, .row = 256};
+  LaunchList list;
+  attentionDecodeSm90().encode(attention(3, 16, 2, 128, 1, 70000), kHopper,
+                               attentionDecodeSm90().defaultConfiguration(attention(3, 16, 2, 128, 1, 70000), kHopper),
+                               operands, nullptr, nullptr, list);
+  ASSERT_EQ(list.launches().size(), 2u);
+  EXPECT_TRUE(list.launches()[1].programmaticDependent);
+  const TensorMap& map = list.launches()[0].arguments.maps()[0];
+  EXPECT_EQ(map.rank, 4);
+  EXPECT_EQ(map.size, (std::array<std::uint64_t, 5>{128, 70000, 2, 3, 0}));
+  EXPECT_EQ(map.strideBytes, (std::array<std::uint64_t, 4>{512, 256, std::uint64_t{1} << 34, 0}));
+}
+
+}  // namespace
+}  // namespace tilewright
