@@ -38,6 +38,7 @@ struct RefusedPlan {
 
 enum class ProblemStatus {
   kTuned,        ///< a winner is in the database
+  kCompiled,     ///< without a device: the candidates' binaries are in the database
   kAlreadyDone,  ///< by an earlier sweep with the same templates, at this effort or above
   kRemains,      ///< the budget, the machine's memory or a wish to stop left it; `reason` says which
   kUnsupported,  ///< no template computes it on this device

@@ -1,8 +1,12 @@
 #include "autotune/problem_tuner.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <numeric>
+
+#include "autotune/contenders.h"
+#include "autotune/search_space.h"
 
 namespace tilewright::autotune {
 namespace {
@@ -19,25 +23,10 @@ constexpr double kHopelessFirstRun = 4;
 constexpr double kFirstRunMattersMicroseconds = 20e3;
 constexpr double kRunsUntilHung = 20;
 
-struct Contender {
-  Candidate candidate;
-  bool isDefault = false;
-  StoredPlan plan;
-  std::vector<std::string> keys;
-  bool isAlive = true;  // not refused
-  bool isPrepared = false;
-  RecordStatus status = RecordStatus::kOk;
-  Refusal refusal;
-  bool isRemembered = false;
-  bool isRecorded = true;  // whether the refusal is the plan's own fault and worth remembering
-  Verification verification;
-  RaceEntry entry;
-};
-
 class ProblemTuner : private Runner {
  public:
   ProblemTuner(TunerContext& context, const ListedProblem& listed, double expectedRunSeconds)
-      : context_(context), problem_(listed.problem), runSeconds_(expectedRunSeconds) {
+      : context_(context), problem_(listed.problem), runSeconds_(expectedRunSeconds), contenders_(context, problem_) {
     outcome_.listed = listed;
   }
 
@@ -45,6 +34,7 @@ class ProblemTuner : private Runner {
     const auto start = Clock::now();
     TW_TRY(run());
     report();
+    outcome_.builds = contenders_.builds();
     outcome_.seconds = secondsSince(start);
     return std::move(outcome_);
   }
@@ -54,15 +44,14 @@ class ProblemTuner : private Runner {
     RacePlan plan = planRace(problem_, context_.device, context_.effort, runSeconds_, context_.overheadSeconds,
                              context_.secondsLeft());
     // Compilation must not eat the time of the race.
-    const int affordableBuilds = static_cast<int>(context_.secondsLeft() / 3 / std::max(context_.buildSeconds, 1e-3));
-    plan.cap = std::clamp(affordableBuilds, std::min(plan.cap, 4), plan.cap);
+    const double affordable = context_.secondsLeft() / 3 / std::max(context_.buildSeconds, 1e-3);
+    if (affordable < plan.cap) plan.cap = std::max(static_cast<int>(affordable), std::min(plan.cap, 4));
     Result<SearchSpace> space =
         buildSearchSpace(problem_, context_.device, context_.templates, {.cap = plan.cap, .seed = context_.seed});
-    if (!space) return end(ProblemStatus::kUnsupported, space.error().message);
-    addContenders(space->candidates, space->defaultCandidate);
-    if (!context_.force) TW_TRY(skipRemembered());
-    if (!build()) return remains();
-    TW_TRY(storeDefaults());
+    if (!space) return end(ProblemStatus::kUnsupported, refusalReasons(problem_, context_.device, context_.templates));
+    TW_TRY(contenders_.add(space->candidates, space->defaultCandidate));
+    if (!contenders_.build()) return remains();
+    TW_TRY(contenders_.storeDefaults());
 
     if (const auto reason = doesNotFit(problem_, context_.device)) return end(ProblemStatus::kRemains, *reason);
     if (!TW_TRY(open())) return {};
@@ -81,83 +70,6 @@ class ProblemTuner : private Runner {
   }
   Result<void> remains() { return end(ProblemStatus::kRemains, std::string(context_.stopReason())); }
 
-  void progress(std::string_view stage, std::size_t done, std::size_t of) {
-    if (context_.progress) context_.progress(stage, static_cast<int>(done), static_cast<int>(of));
-  }
-
-  void addContenders(const std::vector<Candidate>& candidates, int defaultCandidate) {
-    for (int i = 0; i < static_cast<int>(candidates.size()); ++i) {
-      Contender contender{.candidate = candidates[i], .isDefault = i == defaultCandidate};
-      const Template& kernelTemplate = *candidates[i].kernelTemplate;
-      contender.plan.kernelTemplate = &kernelTemplate;
-      contender.plan.configuration = candidates[i].configuration;
-      contender.plan.requests =
-          kernelTemplate.buildRequests(problem_, context_.device, candidates[i].configuration, context_.sources);
-      contenders_.push_back(std::move(contender));
-    }
-  }
-
-  void refuse(Contender& contender, RecordStatus status, std::string constraint, std::string reason) {
-    contender.isAlive = false;
-    contender.status = status;
-    contender.refusal = {std::move(constraint), std::move(reason)};
-  }
-
-  Result<void> skipRemembered() {
-    if (!remembered_) remembered_ = TW_TRY(context_.store.refusals(problem_));
-    for (Contender& each : contenders_) {
-      if (each.isPrepared || !each.isAlive || remembered_->empty()) continue;
-      const auto found = remembered_->find(context_.store.planKey(each.plan));
-      if (found == remembered_->end()) continue;
-      refuse(each, RecordStatus::kRefused, found->second.constraint, found->second.reason);
-      each.isRemembered = true;
-    }
-    return {};
-  }
-
-  /// Binaries of every contender that lacks them; false if the sweep must stop first.
-  bool build() {
-    for (Contender& each : contenders_) {
-      if (!each.isAlive || !each.keys.empty()) continue;
-      for (const BuildRequest& request : each.plan.requests) each.keys.push_back(context_.builder.submit(request));
-    }
-    const auto start = Clock::now();
-    const int compiledBefore = context_.builder.compiled();
-    std::size_t done = 0;
-    for (Contender& each : contenders_) {
-      progress("compiling", done++, contenders_.size());
-      if (!each.isAlive || !each.plan.binaries.empty()) continue;
-      for (const std::string& key : each.keys) {
-        const auto outcome = context_.builder.wait(key, [this] { return context_.mustStop(); });
-        if (!outcome) return false;
-        if (!*outcome) {
-          refuse(each, RecordStatus::kRefused, "build", outcome->error().message);
-          each.isRecorded = outcome->error().code == ErrorCode::kCompile;
-          each.plan.binaries.clear();
-          break;
-        }
-        each.plan.binaries.push_back(**outcome);
-        if (auto refusal = refusesBinary(*each.plan.kernelTemplate, ***outcome)) {
-          refuse(each, RecordStatus::kRefused, refusal->constraint, refusal->reason);
-          break;
-        }
-      }
-    }
-    const int compiled = context_.builder.compiled() - compiledBefore;
-    outcome_.builds += compiled;
-    if (compiled > 0) context_.buildSeconds = (context_.buildSeconds + secondsSince(start) / compiled) / 2;
-    return true;
-  }
-
-  Result<void> storeDefaults() {
-    for (const Contender& each : contenders_) {
-      const bool isDefault =
-          each.plan.configuration == each.plan.kernelTemplate->defaultConfiguration(problem_, context_.device);
-      if (isDefault && each.isAlive && !each.plan.binaries.empty()) TW_TRY(context_.store.addDefaults(each.plan));
-    }
-    return {};
-  }
-
   /// Whether an error of the measurer is the sweep's end rather than the plan's: no worker can be had at all.
   Result<void> workerOrError() {
     if (context_.mustStop()) return {};
@@ -168,7 +80,7 @@ class ProblemTuner : private Runner {
 
   /// False if the problem ended here.
   Result<bool> open() {
-    progress("preparing", 0, 1);
+    context_.tell("preparing", 0, 1);
     TW_TRY(workerOrError());
     const auto start = Clock::now();
     const double limit = std::min(60 + bytes(problem_) * 1e-7, left() + 1);
@@ -190,78 +102,31 @@ class ProblemTuner : private Runner {
     return false;
   }
 
-  double candidateLimit(const Template& kernelTemplate, const Configuration& configuration) const {
+  /// Seconds for one verified run.
+  double candidateLimit(const Contender& contender) const {
     double limit = context_.candidateSeconds + kRunsUntilHung * runSeconds_;
-    if (kernelTemplate.precision(problem_, configuration) != Precision::kExact) limit += 2 * openSeconds_;
+    // Lossy plans are checked on a second set of operands, which the first of them makes.
+    const Template& kernelTemplate = *contender.plan.kernelTemplate;
+    if (kernelTemplate.precision(problem_, contender.plan.configuration) != Precision::kExact)
+      limit += 2 * openSeconds_;
     return std::min(limit, left());
-  }
-
-  /// The verdict on a measurer's error: the plan's fault, with what to remember of it.
-  void judge(Contender& contender, const Error& error) {
-    switch (error.code) {
-      case ErrorCode::kTimeout:
-        refuse(contender, RecordStatus::kTimeout, "timeout", error.message);
-        // A limit that the budget shortened says nothing about the plan.
-        contender.isRecorded = !context_.measurer.stopped();
-        break;
-      case ErrorCode::kDevice:
-        refuse(contender, RecordStatus::kCrashed, "crashed", error.message);
-        break;
-      default:
-        refuse(contender, RecordStatus::kRefused, std::string(errorCodeName(error.code)), error.message);
-        contender.isRecorded = error.code == ErrorCode::kUnsupported || error.code == ErrorCode::kInvalidArgument;
-        break;
-    }
-  }
-
-  Result<void> prepare(int index) {
-    Contender& contender = contenders_[index];
-    PlanDescription description{.templateId = std::string(contender.plan.kernelTemplate->id()),
-                                .configuration = contender.plan.configuration};
-    for (std::size_t i = 0; i < contender.plan.binaries.size(); ++i) {
-      description.binaries.push_back({contender.plan.binaries[i], contender.plan.requests[i].entries});
-    }
-    Result<Verification> verified = context_.measurer.prepare(
-        index, std::move(description), candidateLimit(*contender.plan.kernelTemplate, contender.plan.configuration));
-    if (!verified) {
-      judge(contender, verified.error());
-      return workerOrError();
-    }
-    contender.verification = std::move(*verified);
-    contender.isPrepared = true;
-    if (!contender.verification.ok) {
-      refuse(contender, RecordStatus::kWrong, "wrong_result", contender.verification.what);
-      context_.measurer.release(index);
-    }
-    return {};
-  }
-
-  std::vector<int> aliveInProbeOrder() const {
-    std::vector<int> alive;
-    for (int i = 0; i < static_cast<int>(contenders_.size()); ++i) {
-      if (contenders_[i].isAlive) alive.push_back(i);
-    }
-    std::ranges::stable_sort(alive, {}, [this](int i) {
-      return contenders_[i].isDefault ? -1.0 : contenders_[i].candidate.predictedMicroseconds;
-    });
-    return alive;
   }
 
   /// Verifies the default, plans the race by its real speed, verifies the others. False if the problem ended here.
   Result<bool> prepareAll(RacePlan& plan) {
-    const std::vector<int> order = aliveInProbeOrder();
+    const std::vector<int> order = contenders_.aliveInProbeOrder();
     double fastest = INFINITY;
-    std::size_t done = 0;
+    int done = 0;
     for (const int index : order) {
       Contender& contender = contenders_[index];
       if (context_.mustStop()) return stopHere();
       if (contender.isPrepared) continue;
-      progress("verifying", done, order.size());
-      if (static_cast<int>(done) >= plan.cap) {
+      context_.tell("verifying", done, static_cast<int>(order.size()));
+      if (done >= plan.cap) {
         dropUntried(contender);
         continue;
       }
-      TW_TRY(prepare(index));
+      TW_TRY(contenders_.prepare(index, candidateLimit(contender)));
       ++done;
       if (!contender.isAlive) continue;
       const double first = contender.verification.microseconds;
@@ -301,11 +166,13 @@ class ProblemTuner : private Runner {
 
   Result<std::vector<double>> run(const Block& block) override {
     const int index = racing_[block.candidate];
-    progress("racing", ++blocksRun_, blocksExpected_);
+    context_.tell("racing", ++blocksRun_, blocksExpected_);
     Contender& contender = contenders_[index];
     const double typical = std::max(contender.verification.microseconds * 1e-6, runSeconds_);
+    const int runs = block.warmups + block.repeats;
     const double limit = std::min(
-        context_.candidateSeconds + kRunsUntilHung * typical + 2 * (block.warmups + block.repeats) * typical, left());
+        context_.candidateSeconds + kRunsUntilHung * typical + 2 * runs * (typical + 2 * context_.overheadSeconds),
+        left());
     const MeasureOptions options{
         .warmups = block.warmups,
         .repeats = block.repeats,
@@ -313,13 +180,11 @@ class ProblemTuner : private Runner {
     const auto start = Clock::now();
     Result<std::vector<double>> times = context_.measurer.measure(index, options, limit);
     if (!times) {
-      judge(contender, times.error());
+      contenders_.judge(contender, times.error());
       return times;
     }
-    const double runs = std::accumulate(times->begin(), times->end(), 0.0) * 1e-6;
-    const double perRun = runs / static_cast<double>(times->size());
-    const double overhead =
-        (secondsSince(start) - options.restMilliseconds * 1e-3) / (block.warmups + block.repeats) - perRun;
+    const double perRun = std::accumulate(times->begin(), times->end(), 0.0) * 1e-6 / block.repeats;
+    const double overhead = (secondsSince(start) - options.restMilliseconds * 1e-3) / runs - perRun;
     if (overhead > 0) context_.overheadSeconds = 0.8 * context_.overheadSeconds + 0.2 * overhead;
     return times;
   }
@@ -333,7 +198,7 @@ class ProblemTuner : private Runner {
     racing_ = std::move(racing);
     plan_ = plan;
     blocksRun_ = 0;
-    blocksExpected_ = static_cast<std::size_t>(plan.blocks);
+    blocksExpected_ = static_cast<int>(plan.blocks);
     int defaultCandidate = -1;
     std::vector<Candidate> candidates;
     for (int i = 0; i < static_cast<int>(racing_.size()); ++i) {
@@ -348,7 +213,7 @@ class ProblemTuner : private Runner {
 
   Result<bool> raceAll(const RacePlan& plan) {
     std::vector<int> racing;
-    for (int i = 0; i < static_cast<int>(contenders_.size()); ++i) {
+    for (int i = 0; i < contenders_.size(); ++i) {
       if (contenders_[i].isAlive && contenders_[i].entry.standing != Standing::kDropped) racing.push_back(i);
     }
     if (racing.empty()) {
@@ -371,23 +236,18 @@ class ProblemTuner : private Runner {
   Result<bool> refine(const RacePlan& plan) {
     std::vector<Candidate> untried;
     for (Candidate& each : neighbours(contenders_[winner_].candidate, problem_, context_.device)) {
-      const bool isKnown = std::ranges::any_of(contenders_, [&](const Contender& known) {
-        return known.candidate.kernelTemplate == each.kernelTemplate &&
-               known.candidate.configuration == each.configuration;
-      });
-      if (!isKnown) untried.push_back(std::move(each));
+      if (!contenders_.contains(each)) untried.push_back(std::move(each));
     }
     if (untried.empty()) return false;
-    const std::size_t before = contenders_.size();
-    addContenders(untried, -1);
-    if (!context_.force) TW_TRY(skipRemembered());
-    if (!build()) return false;
-    for (std::size_t i = before; i < contenders_.size() && !context_.mustStop(); ++i) {
-      if (contenders_[i].isAlive) TW_TRY(prepare(static_cast<int>(i)));
+    const int before = contenders_.size();
+    TW_TRY(contenders_.add(untried, -1));
+    if (!contenders_.build()) return false;
+    for (int i = before; i < contenders_.size() && !context_.mustStop(); ++i) {
+      if (contenders_[i].isAlive) TW_TRY(contenders_.prepare(i, candidateLimit(contenders_[i])));
     }
     std::vector<int> racing;
-    for (int i = 0; i < static_cast<int>(contenders_.size()); ++i) {
-      const bool isNew = i >= static_cast<int>(before) && contenders_[i].isPrepared;
+    for (int i = 0; i < contenders_.size(); ++i) {
+      const bool isNew = i >= before && contenders_[i].isPrepared;
       if (contenders_[i].isAlive && (isNew || i == winner_ || contenders_[i].isDefault)) racing.push_back(i);
     }
     if (racing.size() < 2 || context_.mustStop()) return false;
@@ -413,16 +273,15 @@ class ProblemTuner : private Runner {
 
   Result<void> commit() {
     // A race condition may show only after many runs: what is wrong now never wins.
-    progress("verifying", 1, 1);
+    context_.tell("verifying", 1, 1);
     while (winner_ >= 0 && !context_.mustStop()) {
       Contender& winner = contenders_[winner_];
-      const Result<Verification> again =
-          context_.measurer.verify(winner_, candidateLimit(*winner.plan.kernelTemplate, winner.plan.configuration));
+      const Result<Verification> again = context_.measurer.verify(winner_, candidateLimit(winner));
       if (again && again->ok) break;
       if (again) {
-        refuse(winner, RecordStatus::kWrong, "wrong_result", fmt::format("after the race: {}", again->what));
+        winner.refuse(RecordStatus::kWrong, "wrong_result", fmt::format("after the race: {}", again->what));
       } else if (!context_.measurer.stopped()) {
-        judge(winner, again.error());
+        contenders_.judge(winner, again.error());
       } else {
         break;
       }
@@ -470,24 +329,8 @@ class ProblemTuner : private Runner {
 
   /// Records what lost and lists what was refused, whatever became of the problem.
   void report() {
-    std::vector<TuningStore::Loser> losers;
-    for (int i = 0; i < static_cast<int>(contenders_.size()); ++i) {
-      const Contender& each = contenders_[i];
-      const bool isMeasured = each.isAlive && each.entry.statistics.count > 0 && i != winner_;
-      const bool isRefused = !each.isAlive && !each.refusal.constraint.empty();
-      if (isRefused) {
-        outcome_.refused.push_back(
-            {std::string(each.plan.kernelTemplate->id()), each.plan.configuration, each.refusal, each.isRemembered});
-      }
-      if (each.isRemembered || (isRefused && !each.isRecorded) || (!isRefused && !isMeasured)) continue;
-      TuningStore::Loser loser{.plan = each.plan,
-                               .status = each.status,
-                               .statistics = each.entry.statistics,
-                               .error = each.verification.error,
-                               .outlierError = each.verification.outlierError};
-      if (isRefused) loser.reason = fmt::format("{}: {}", each.refusal.constraint, each.refusal.reason);
-      losers.push_back(std::move(loser));
-    }
+    outcome_.refused = contenders_.refused();
+    const std::vector<TuningStore::Loser> losers = contenders_.losers(winner_);
     // The winner is safe; a database that cannot take these any more fails at the next winner, with its reason.
     if (!losers.empty()) static_cast<void>(context_.store.addLosers(problem_, losers));
   }
@@ -497,11 +340,10 @@ class ProblemTuner : private Runner {
   double runSeconds_;
   double openSeconds_ = 0;
   ProblemOutcome outcome_;
-  std::vector<Contender> contenders_;
-  std::optional<std::map<std::string, Refusal>> remembered_;
+  Contenders contenders_;
   std::vector<int> racing_;
   RacePlan plan_;
-  std::size_t blocksRun_ = 0, blocksExpected_ = 0;
+  int blocksRun_ = 0, blocksExpected_ = 0;
   int winner_ = -1;
   bool complete_ = false;
 };

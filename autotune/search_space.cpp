@@ -122,11 +122,9 @@ Result<SearchSpace> buildSearchSpace(const Problem& problem, const DeviceInfo& d
                                      std::span<const Template* const> templates, const SearchOptions& options) {
   SearchSpace space;
   std::vector<Pool> pools;
-  std::string reasons;
   for (const Template* each : templates) {
     if (each->operation() != problem.operation) continue;
     if (auto refusal = each->refuses(problem, device)) {
-      reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", each->id(), refusal->reason);
       space.refusedTemplates.push_back({each, std::move(*refusal)});
       continue;
     }
@@ -136,8 +134,8 @@ Result<SearchSpace> buildSearchSpace(const Problem& problem, const DeviceInfo& d
     space.accepted += static_cast<std::int64_t>(pools.back().all.size());
   }
   if (pools.empty()) {
-    return fail(ErrorCode::kUnsupported, "no template computes {} on {}{}{}", toJson(problem), device.target,
-                reasons.empty() ? "" : ": ", reasons);
+    return fail(ErrorCode::kUnsupported, "no template computes {} on {}: {}", toJson(problem), device.target,
+                refusalReasons(problem, device, templates));
   }
 
   prune(pools, options);
@@ -152,6 +150,17 @@ Result<SearchSpace> buildSearchSpace(const Problem& problem, const DeviceInfo& d
     }
   }
   return space;
+}
+
+std::string refusalReasons(const Problem& problem, const DeviceInfo& device,
+                           std::span<const Template* const> templates) {
+  std::string reasons;
+  for (const Template* each : templates) {
+    if (each->operation() != problem.operation) continue;
+    const auto refusal = each->refuses(problem, device);
+    if (refusal) reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", each->id(), refusal->reason);
+  }
+  return reasons.empty() ? fmt::format("there is no template of {}", operationName(problem.operation)) : reasons;
 }
 
 std::vector<Candidate> neighbours(const Candidate& candidate, const Problem& problem, const DeviceInfo& device) {

@@ -51,6 +51,10 @@ struct SearchOptions {
 Result<SearchSpace> buildSearchSpace(const Problem& problem, const DeviceInfo& device,
                                      std::span<const Template* const> templates, const SearchOptions& options);
 
+/// "linear.a: n is 7, must be 8; linear.b: ...": why each template of the operation refuses the problem.
+std::string refusalReasons(const Problem& problem, const DeviceInfo& device,
+                           std::span<const Template* const> templates);
+
 /// The accepted configurations that differ from `candidate` in one parameter by one step of its values.
 std::vector<Candidate> neighbours(const Candidate& candidate, const Problem& problem, const DeviceInfo& device);
 

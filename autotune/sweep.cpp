@@ -49,6 +49,9 @@ class Sweep {
                  .seed = options.seed,
                  .force = options.force,
                  .candidateSeconds = options.candidateSeconds} {
+    // Writing the cache over, until the first block of runs tells better.
+    context_.overheadSeconds =
+        2.0 * static_cast<double>(input.device.l2Bytes) / std::max(input.device.memoryBytesPerSecond, 1e9);
     context_.secondsLeft = [this] { return options_.budgetSeconds - elapsed(); };
     context_.stopRequested = [this] { return wasStopped_ = wasStopped_ || observer_.stopRequested(); };
     context_.progress = [this](std::string_view stage, int done, int of) {
@@ -80,6 +83,10 @@ class Sweep {
     progress_.winners += outcome.winner.has_value();
     observer_.ended(outcome);
     report_.outcomes.push_back(std::move(outcome));
+  }
+
+  std::string reasonsFor(const Problem& problem) const {
+    return refusalReasons(problem, input_.device, input_.templates);
   }
 
   SweepReport finish(const Result<void>& result) {
@@ -136,8 +143,7 @@ class Sweep {
       std::string why(reason);
       if (why.empty() && stopped) why = "the sweep was stopped";
       if (why.empty() && schedule.costSeconds(each) > options_.budgetSeconds) {
-        why = fmt::format("predicted to take {:.0f} s, of which a run takes {:.3g} s; the budget is {:.0f} s",
-                          schedule.costSeconds(each), schedule.runSeconds(each), options_.budgetSeconds);
+        why = fmt::format("predicted to need more than the whole budget of {:.0f} s", options_.budgetSeconds);
       }
       if (why.empty()) why = "the budget ended";
       keep({.listed = {each.problem, each.count, each.use},
@@ -154,8 +160,7 @@ class Sweep {
     for (const ListedProblem& listed : problems) {
       const Template* chosen = defaultTemplate(listed.problem, input_.device, input_.templates);
       if (chosen == nullptr) {
-        const auto space = buildSearchSpace(listed.problem, input_.device, input_.templates, {.cap = 1});
-        keep({.listed = listed, .status = ProblemStatus::kUnsupported, .reason = space.error().message});
+        keep({.listed = listed, .status = ProblemStatus::kUnsupported, .reason = reasonsFor(listed.problem)});
         continue;
       }
       if (!options_.force && TW_TRY(store_.isDone(listed.problem, options_.effort))) {
@@ -293,14 +298,14 @@ class Sweep {
         buildSearchSpace(problem, input_.device, input_.templates, {.cap = race.cap, .seed = options_.seed});
     if (!space) {
       outcome.status = ProblemStatus::kUnsupported;
-      outcome.reason = space.error().message;
+      outcome.reason = reasonsFor(problem);
       return {};
     }
     std::vector<StoredPlan> plans;
     for (const Candidate& each : space->candidates) {
       plans.push_back(submit(problem, *each.kernelTemplate, each.configuration, true));
     }
-    outcome.status = ProblemStatus::kTuned;
+    outcome.status = ProblemStatus::kCompiled;
     for (StoredPlan& plan : plans) {
       context_.progress("compiling", static_cast<int>(&plan - plans.data()), static_cast<int>(plans.size()));
       std::string reason;

@@ -76,8 +76,7 @@ class SweepObserver {
 /// Runs until the list, the budget or the observer's patience ends.
 SweepReport sweep(const SweepInput& input, const SweepOptions& options, SweepObserver& observer);
 
-/// Fills the database with the binaries of every candidate, without a device. Outcomes have no winner; kTuned means
-/// that the candidates' binaries are stored.
+/// Fills the database with the binaries of every candidate, without a device. Outcomes have no winner.
 SweepReport compileOnly(const SweepInput& input, const SweepOptions& options, SweepObserver& observer);
 
 /// The list without repetitions, which add up their counts.

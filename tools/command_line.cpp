@@ -32,6 +32,7 @@ struct Draft {
   std::map<std::string, bool> flags;           ///< of a problem, by key
   std::string configuration;
   std::string budget;
+  std::string effort = "normal";
   std::string databaseProblem;
 };
 
@@ -169,7 +170,12 @@ void addTune(CLI::App& app, Draft& draft) {
   verb.add_option("--jobs", flags.jobs, "threads that compile (default: one per core)")
       ->type_name("COUNT")
       ->check(CLI::Range(0, 1024).description(""));
-  verb.add_option("--seed", flags.seed, "of the random operands")->type_name("SEED");
+  verb.add_option("--effort", draft.effort,
+                  "quick, normal (default) or full: candidates, runs and time for each problem")
+      ->type_name("EFFORT")
+      ->check(CLI::IsMember({"quick", "normal", "full"}).description(""));
+  verb.add_option("--seed", flags.seed, "of the random operands, and of the candidates drawn at random")
+      ->type_name("SEED");
   addJson(verb, draft);
 }
 
@@ -419,6 +425,7 @@ Result<Options> finish(Draft draft, const Environment& environment) {
     if (!entries) return fail(ErrorCode::kInvalidArgument, "--config: {}", entries.error().message);
     options.configuration = Configuration(std::move(*entries));
   }
+  options.tune.effort = autotune::effortFromName(draft.effort).value_or(autotune::Effort::kNormal);
   if (!draft.budget.empty()) options.tune.budgetSeconds = TW_TRY(budgetOf(draft.budget));
   if (!draft.databaseProblem.empty()) options.database.problem = toJson(TW_TRY(parseProblem(draft.databaseProblem)));
   TW_TRY(checkDevice(options.device));

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "autotune/race_plan.h"
 #include "base/problem.h"
 #include "templates/configuration.h"
 #include "tools/environment.h"
@@ -35,7 +36,8 @@ struct TuneFlags {
   bool compileOnly = false;             ///< fill the database with binaries; needs no GPU
   bool force = false;                   ///< tune again what the database has
   int jobs = 0;                         ///< threads that compile; 0: one per core
-  std::uint64_t seed = 1;               ///< of the random operands
+  autotune::Effort effort = autotune::Effort::kNormal;
+  std::uint64_t seed = 1;  ///< of the random operands and of the candidates that are drawn at random
 };
 
 struct BenchFlags {

@@ -1,7 +1,9 @@
 // Problems for people: "q4k_linear n=14336 k=4096 m=512 fp8".
 #pragma once
 
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/problem.h"
 
@@ -12,5 +14,9 @@ std::string shapeText(const Problem& problem);
 
 /// Operation and shape.
 std::string problemText(const Problem& problem);
+
+/// Lines "q4k_linear n=14336 k=4096 fp8, m=1,2,4" in the order of their first problem: problems that differ in their
+/// last ladder alone (row counts, or key lengths) share one.
+std::vector<std::string> ladderTexts(std::span<const Problem> problems);
 
 }  // namespace tilewright

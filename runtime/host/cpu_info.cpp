@@ -1,6 +1,7 @@
 #include "runtime/host/cpu_info.h"
 
 #include <cpuid.h>
+#include <fmt/format.h>
 #include <oneapi/tbb/info.h>
 #include <unistd.h>
 
@@ -41,7 +42,13 @@ std::string modelName() {
   return name.empty() ? "x86-64 CPU" : name;
 }
 
+/// The cache that one core sees. sysconf comes second: on machines with several last-level caches it gives their sum.
 std::int64_t lastLevelCacheBytes() {
+  for (const int index : {3, 2}) {
+    std::int64_t kibibytes = 0;
+    std::ifstream file(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", index));
+    if (char unit = 0; file >> kibibytes >> unit && unit == 'K' && kibibytes > 0) return kibibytes << 10;
+  }
   for (const int level : {_SC_LEVEL3_CACHE_SIZE, _SC_LEVEL2_CACHE_SIZE}) {
     if (const long bytes = sysconf(level); bytes > 0) return bytes;
   }
