@@ -3,13 +3,16 @@
 
 #include "templates/attention/plain_cuda.h"
 #include "templates/linear/plain_cuda.h"
+#include "templates/linear/portable.h"
 #include "templates/q4k_linear/plain_cuda.h"
+#include "templates/q4k_linear/portable.h"
 #include "templates/template.h"
 
 namespace tilewright {
 
 std::span<const Template* const> allTemplates() {
-  static const std::array kTemplates{&linearPlainCuda(), &q4kLinearPlainCuda(), &attentionPlainCuda()};
+  static const std::array kTemplates{&linearPlainCuda(), &linearPortable(), &q4kLinearPlainCuda(), &q4kLinearPortable(),
+                                     &attentionPlainCuda()};
   return kTemplates;
 }
 
