@@ -5,9 +5,9 @@
 
 namespace tilewright {
 
-CodeGenerators openCodeGenerators() {
+CodeGenerators openCodeGenerators(const std::vector<std::filesystem::path>& cudaDirectories) {
   CodeGenerators generators;
-  if (auto nvrtc = NvrtcCompiler::open()) {
+  if (auto nvrtc = NvrtcCompiler::open({.directories = cudaDirectories})) {
     generators.compilers.push_back(std::move(*nvrtc));
   } else {
     generators.missing.push_back(std::move(nvrtc.error().message));

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "compiler/nvrtc/nvrtc_compiler.h"
+#include "compiler/code_generators.h"
 #include "runtime/device.h"
 
 namespace tilewright {
@@ -56,23 +56,20 @@ Result<DatabaseLayers> openLayers(const Options& options, std::vector<std::strin
 
 CompilerSet CompilerSet::open(const Environment& environment) {
   CompilerSet set;
-  if (auto nvrtc = NvrtcCompiler::open({.directories = environment.cudaDirectories})) {
-    set.compilers_.push_back(std::move(*nvrtc));
-  } else {
-    set.missing_.push_back(nvrtc.error().message);
-  }
+  set.generators_ = openCodeGenerators(environment.cudaDirectories);
   return set;
 }
 
 std::vector<const Compiler*> CompilerSet::all() const {
   std::vector<const Compiler*> compilers;
-  for (const auto& compiler : compilers_) compilers.push_back(compiler.get());
+  for (const auto& compiler : generators_.compilers) compilers.push_back(compiler.get());
   return compilers;
 }
 
 const Compiler* CompilerSet::find(SourceKind kind, std::string_view target) const {
-  const auto compiler = std::ranges::find_if(compilers_, [&](const auto& each) { return each->handles(kind, target); });
-  return compiler == compilers_.end() ? nullptr : compiler->get();
+  const auto handles = [&](const auto& each) { return each->handles(kind, target); };
+  const auto compiler = std::ranges::find_if(generators_.compilers, handles);
+  return compiler == generators_.compilers.end() ? nullptr : compiler->get();
 }
 
 }  // namespace tilewright

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/build_request.h"
+#include "base/code_generators.h"
 #include "base/device_info.h"
 #include "base/result.h"
 #include "cache/layers.h"
@@ -42,11 +42,12 @@ class CompilerSet {
   /// The compiler of these requests, or null.
   const Compiler* find(SourceKind kind, std::string_view target) const;
   /// A line for each compiler that could not be opened.
-  const std::vector<std::string>& missing() const { return missing_; }
+  const std::vector<std::string>& missing() const { return generators_.missing; }
+  /// Loads what the tile compiler makes for the CPU; null without it.
+  const HostLoader* hostLoader() const { return generators_.hostLoader.get(); }
 
  private:
-  std::vector<std::unique_ptr<Compiler>> compilers_;
-  std::vector<std::string> missing_;
+  CodeGenerators generators_;
 };
 
 }  // namespace tilewright

@@ -155,8 +155,10 @@ Result<ExitCode> runTune(const Options& options) {
 }
 
 Result<ExitCode> runTuneWorker(const Options& options) {
+  const CompilerSet compilers = CompilerSet::open(options.environment);
   const autotune::WorkerEnvironment environment{
-      .openDevice = [](std::string_view name) { return openDevice(name, nullptr); }, .templates = allTemplates()};
+      .openDevice = [&](std::string_view name) { return openDevice(name, compilers.hostLoader()); },
+      .templates = allTemplates()};
   return static_cast<ExitCode>(autotune::serveTuner(environment));
 }
 
