@@ -2,6 +2,7 @@
 #include <array>
 
 #include "templates/attention/plain_cuda.h"
+#include "templates/attention/portable.h"
 #include "templates/linear/plain_cuda.h"
 #include "templates/linear/portable.h"
 #include "templates/q4k_linear/plain_cuda.h"
@@ -11,8 +12,8 @@
 namespace tilewright {
 
 std::span<const Template* const> allTemplates() {
-  static const std::array kTemplates{&linearPlainCuda(), &linearPortable(), &q4kLinearPlainCuda(), &q4kLinearPortable(),
-                                     &attentionPlainCuda()};
+  static const std::array kTemplates{&linearPlainCuda(),   &linearPortable(),     &q4kLinearPlainCuda(),
+                                     &q4kLinearPortable(), &attentionPlainCuda(), &attentionPortable()};
   return kTemplates;
 }
 

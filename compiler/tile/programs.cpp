@@ -6,6 +6,7 @@ namespace tilewright::tile {
 
 ProgramBuilder findProgram(std::string_view name) {
   static constexpr std::pair<std::string_view, ProgramBuilder> kPrograms[] = {
+      {"attention.portable", buildAttentionPortable},
       {"linear.portable", buildLinearPortable},
       {"q4k_linear.portable", buildQ4kLinearPortable},
   };
