@@ -231,13 +231,13 @@ void addCompile(CLI::App& app, Draft& draft) {
   addPlan(verb, draft);
   addDevice(verb, draft);
   addArch(verb, draft);
-  verb.add_option(
-          "--emit", draft.options.compile.stage,
-          "request (what is compiled, with its key), source, tile (tile IR), llvm (LLVM IR), ptx, cubin, object or "
-          "resources (registers, spills, shared memory)")
+  verb.add_option("--emit", draft.options.compile.stage,
+                  "request (what is compiled, with its key), source, tile (tile IR), llvm (LLVM IR), assembly, ptx, "
+                  "cubin, object "
+                  "or resources (registers, spills, shared memory)")
       ->type_name("STAGE")
-      ->check(
-          CLI::IsMember({"request", "source", "tile", "llvm", "ptx", "cubin", "object", "resources"}).description(""))
+      ->check(CLI::IsMember({"request", "source", "tile", "llvm", "assembly", "ptx", "cubin", "object", "resources"})
+                  .description(""))
       ->capture_default_str();
   verb.add_option("-o,--output", draft.options.compile.output, "file to write (default: standard output)")
       ->type_name("FILE");

@@ -1,7 +1,7 @@
 // `tilewright compile`: the code of a plan at any stage, for any target, without a device.
 //
 //   CUDA templates:  request, source -> ptx -> cubin, resources          (NVRTC)
-//   tile programs:   request -> tile -> llvm -> object, resources        (the tile compiler)
+//   tile programs:   request -> tile -> llvm -> assembly, object, resources   (the tile compiler)
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <string>
 
 #include "compiler/nvrtc/nvrtc_compiler.h"
+#include "compiler/tile/tile_compiler.h"
 #include "format/listing.h"
 #include "runtime/dispatcher.h"
 #include "templates/sources.h"
@@ -141,6 +142,11 @@ Result<std::string> textOf(std::string_view stage, const BuildRequest& request, 
   if (request.kind == SourceKind::kCuda && stage == "ptx") {
     return TW_TRY(NvrtcCompiler::open({.directories = environment.cudaDirectories}))->emitPtx(request);
   }
+  if (request.kind == SourceKind::kTile) {
+    if (stage == "tile") return emitTileStage(request, TileStage::kTile);
+    if (stage == "llvm") return emitTileStage(request, TileStage::kLlvm);
+    if (stage == "assembly") return emitTileStage(request, TileStage::kAssembly);
+  }
   return fail(ErrorCode::kUnsupported, "{} for {} has no stage {}", request.templateId, request.target, stage);
 }
 
@@ -233,7 +239,7 @@ Result<ExitCode> runCompile(const Options& options) {
     return fail(ErrorCode::kInvalidArgument, "--json is for --emit request and resources, not for {}", stage);
   }
 
-  if (stage == "source" || stage == "tile" || stage == "llvm" || stage == "ptx") {
+  if (stage == "source" || stage == "tile" || stage == "llvm" || stage == "assembly" || stage == "ptx") {
     std::vector<std::string> outputs;
     for (const BuildRequest& request : requests) outputs.push_back(TW_TRY(textOf(stage, request, options.environment)));
     TW_TRY(emit(options.compile, outputs));

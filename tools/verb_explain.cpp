@@ -117,7 +117,7 @@ JsonValue candidateToJson(const Candidate& candidate, const Explanation& explana
   JsonValue value = JsonValue::object({{"status", chosen ? "chosen" : "next"},
                                        {"template", candidate.kernelTemplate->id()},
                                        {"configuration", configurationToJson(candidate.configuration.entries())},
-                                       {"found", provenanceName(candidate.provenance)},
+                                       {"provenance", provenanceName(candidate.provenance)},
                                        {"reason", candidate.reason},
                                        {"problem", problemToJson(candidate.problem)}});
   if (candidate.problem.isLinear()) {
@@ -153,7 +153,7 @@ void printJson(const Explanation& explanation) {
   fmt::print("{}", listingText("plans", plans,
                                {{"problem", problemToJson(selection.problem)},
                                 {"device", deviceKey(explanation.device.info)},
-                                {"found", provenanceName(selection.provenance())}}));
+                                {"provenance", provenanceName(selection.provenance())}}));
   printNotes(selection.notes);
 }
 

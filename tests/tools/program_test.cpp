@@ -186,8 +186,8 @@ TEST_F(ProgramTest, explainNamesTheKernelOrWhoRefused) {
   EXPECT_EQ(json.exitCode, kExitNotFound);
   const auto value = parseJson(json.output);
   ASSERT_TRUE(value) << json.output;
-  EXPECT_EQ(*value->find("found")->asString(), "none");
-  const auto entries = listingEntries(*value, "plans", {"problem", "device", "found"});
+  EXPECT_EQ(*value->find("provenance")->asString(), "none");
+  const auto entries = listingEntries(*value, "plans", {"problem", "device", "provenance"});
   ASSERT_TRUE(entries) << entries.error().message;
   for (const JsonValue& plan : **entries) EXPECT_EQ(*plan.find("status")->asString(), "refused");
 }
@@ -231,7 +231,7 @@ TEST_F(ProgramTest, explainTakesWinnersFromTheDatabase) {
   EXPECT_EQ(system.exitCode, kExitSuccess) << system.errors;
   const auto value = parseJson(system.output);
   ASSERT_TRUE(value) << system.output;
-  EXPECT_EQ(*value->find("found")->asString(), "exact");
+  EXPECT_EQ(*value->find("provenance")->asString(), "exact");
 
   const Outcome shown = run({"db", "show", file});
   EXPECT_EQ(shown.exitCode, kExitSuccess) << shown.errors;
