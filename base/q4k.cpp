@@ -25,8 +25,8 @@ Codes encode(SubBlock weights, Fit& fit) {
   const float inverse = fit.scale > 0 ? 1 / fit.scale : 0;
   fit.error = 0;
   for (int l = 0; l < kLength; ++l) {
-    const float code = std::clamp(std::nearbyint((weights[l] + fit.offset) * inverse), 0.0F, 15.0F);
-    const float error = fit.scale * code - fit.offset - weights[l];
+    const int code = static_cast<int>(std::clamp((weights[l] + fit.offset) * inverse, 0.0F, 15.0F) + 0.5F);
+    const float error = fit.scale * static_cast<float>(code) - fit.offset - weights[l];
     codes[l] = static_cast<std::uint8_t>(code);
     fit.error += error * error;
   }

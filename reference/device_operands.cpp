@@ -11,13 +11,25 @@ Result<DeviceOperands> DeviceOperands::upload(Device& device, const HostOperands
     if (extent.bytes == 0) continue;
     uploaded.buffers_[index] = TW_TRY(device.allocate(static_cast<std::size_t>(extent.bytes)));
     base[index] = uploaded.buffers_[index].data();
-    const std::span<const std::byte> bytes = operands.buffer(role).span();
-    if (bytes.empty()) continue;
-    TW_TRY(device.copyToDevice(base[index], bytes.data(), bytes.size()));
   }
   uploaded.operands_ = operands.at(base);
+  TW_TRY(uploaded.rewrite(device, operands));
   TW_TRY(uploaded.poison(device));
   return uploaded;
+}
+
+Result<void> DeviceOperands::rewrite(Device& device, const HostOperands& operands) const {
+  for (const Role role : kRoles) {
+    const DeviceBuffer& buffer = buffers_[static_cast<std::size_t>(role)];
+    const auto bytes = static_cast<std::size_t>(operands.extent(role).bytes);
+    if (bytes != buffer.bytes()) {
+      return fail(ErrorCode::kInvalidArgument, "cannot rewrite operands: a tensor has {} bytes, its buffer {}", bytes,
+                  buffer.bytes());
+    }
+    const std::span<const std::byte> host = operands.buffer(role).span();
+    if (!host.empty()) TW_TRY(device.copyToDevice(buffer.data(), host.data(), host.size()));
+  }
+  return {};
 }
 
 Result<void> DeviceOperands::poison(Device& device) const {

@@ -17,6 +17,9 @@ class DeviceOperands {
 
   /// Addresses on the device, for Template::encode.
   const Operands& operands() const { return operands_; }
+  /// Copies other inputs to the same addresses. The operands must be laid out as those that were uploaded
+  /// (kInvalidArgument otherwise).
+  Result<void> rewrite(Device& device, const HostOperands& operands) const;
   /// Fills the outputs with 0xff again.
   Result<void> poison(Device& device) const;
   /// Reads an output buffer; keep both objects alive as long as the function.

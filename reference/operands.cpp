@@ -105,7 +105,7 @@ Q4kBlock anyBlock(Random& random, double scale) {
 /// Different super-blocks to draw a matrix from: enough that rows do not repeat, few enough to quantize quickly.
 std::vector<Q4kBlock> blockPool(const OperandOptions& options, std::int64_t count) {
   Random random(streamSeed(options, kStreamW));
-  std::vector<Q4kBlock> pool(static_cast<std::size_t>(std::min<std::int64_t>(count, 1024)));
+  std::vector<Q4kBlock> pool(static_cast<std::size_t>(std::min<std::int64_t>(count, 256)));
   for (std::size_t i = 0; i < pool.size(); ++i) {
     if (options.weights == Weights::kAnyBits) {
       pool[i] = anyBlock(random, options.weightScale);

@@ -5,46 +5,9 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/driver/cuda_graph.h"
+
 namespace tilewright {
-namespace {
-
-/// One driver object and the function that destroys it.
-template <typename Handle>
-class Owned {
- public:
-  using Destroy = CUresult (*)(Handle);
-  explicit Owned(Destroy destroy) : destroy_(destroy) {}
-  Owned(Owned&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)), destroy_(other.destroy_) {}
-  Owned& operator=(Owned&&) = delete;
-  ~Owned() {
-    if (handle_ != nullptr) destroy_(handle_);
-  }
-
-  Handle get() const { return handle_; }
-  Handle* out() { return &handle_; }
-
- private:
-  Handle handle_ = nullptr;
-  Destroy destroy_;
-};
-
-/// Captures one call of `enqueue` as a graph that can be launched.
-Result<Owned<CUgraphExec>> capture(const DriverApi& api, CUstream stream,
-                                   const std::function<Result<void>(StreamHandle)>& enqueue) {
-  TW_TRY(
-      api.check(api.streamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "cannot begin a graph capture"));
-  const Result<void> enqueued = enqueue(stream);
-  // NOTE: a capture must be ended even when the enqueueing failed, or the stream stays in capture mode.
-  Owned<CUgraph> graph(api.graphDestroy);
-  const CUresult ended = api.streamEndCapture(stream, graph.out());
-  if (!enqueued) return std::unexpected(enqueued.error());
-  TW_TRY(api.check(ended, "cannot capture a graph"));
-  Owned<CUgraphExec> executable(api.graphExecDestroy);
-  TW_TRY(api.check(api.graphInstantiate(executable.out(), graph.get(), 0), "cannot instantiate a graph"));
-  return executable;
-}
-
-}  // namespace
 
 Result<std::vector<double>> timeGraphReplays(const DriverApi& api,
                                              const std::function<Result<void>(StreamHandle)>& enqueue,
@@ -59,7 +22,7 @@ Result<std::vector<double>> timeGraphReplays(const DriverApi& api,
   // The first run comes without a graph, so that a fault is reported as this kernel's.
   TW_TRY(enqueue(stream.get()));
   TW_TRY(api.check(api.streamSynchronize(stream.get()), "the kernel failed"));
-  const Owned<CUgraphExec> graph = TW_TRY(capture(api, stream.get(), enqueue));
+  const Owned<CUgraphExec> graph = TW_TRY(captureGraph(api, stream.get(), enqueue));
   for (int i = 0; i < options.warmups; ++i) {
     TW_TRY(api.check(api.graphLaunch(graph.get(), stream.get()), "cannot launch a graph"));
   }

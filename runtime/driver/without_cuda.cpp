@@ -1,5 +1,6 @@
 // The CUDA device of a build that found no cuda.h: it answers why it is missing.
 #include "runtime/driver/cuda_device.h"
+#include "runtime/driver/cuda_stream.h"
 
 namespace tilewright {
 namespace {
@@ -17,6 +18,9 @@ Result<DeviceInfo> cudaDeviceInfo(int) {
   return missing();
 }
 Result<std::unique_ptr<Device>> openCudaDevice(int) {
+  return missing();
+}
+Result<std::unique_ptr<CudaStream>> createCudaStream(int) {
   return missing();
 }
 

@@ -1,0 +1,28 @@
+// A conformance case: a problem with its operands, under a name that says which edge it is.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/problem.h"
+#include "reference/operands.h"
+
+namespace tilewright::conformance {
+
+struct Case {
+  std::string name;
+  Problem problem;  ///< its alignment is derived from the operands
+  reference::OperandOptions operands{};
+  bool huge = false;  ///< tensors beyond 2^31 elements: run on request only
+};
+
+/// The cases of an operation, in the order in which they run.
+std::vector<Case> linearCases(Operation operation);
+std::vector<Case> attentionCases();
+std::vector<Case> casesOf(Operation operation);
+
+/// k16 if all bases, leading strides and inner strides keep that promise for the case's operands on a device that
+/// allocates at multiples of 256 bytes, else kAny.
+Alignment alignmentOf(const Case& each);
+
+}  // namespace tilewright::conformance

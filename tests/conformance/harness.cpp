@@ -1,0 +1,202 @@
+#include "tests/conformance/harness.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tilewright::conformance {
+namespace {
+
+constexpr std::size_t kGuardBytes = 4096;
+constexpr std::uint8_t kGuardValue = 0xa5;
+constexpr std::int64_t kWholeBytes = std::int64_t{1} << 30;
+
+}  // namespace
+
+Problem problemOf(const Case& each) {
+  Problem problem = each.problem;
+  problem.alignment = alignmentOf(each);
+  return problem;
+}
+
+std::vector<Configuration> configurationsOf(const Template& kernelTemplate, const Case& each, const DeviceInfo& device,
+                                            int spread) {
+  const Problem problem = problemOf(each);
+  const Configuration standard = kernelTemplate.defaultConfiguration(problem, device);
+  std::vector<Configuration> chosen{standard};
+  if (spread == 0) return chosen;
+  std::vector<Configuration> others = enumerateConfigurations(kernelTemplate, problem, device);
+  std::erase(others, standard);
+  const auto count = std::min<std::size_t>(others.size(), static_cast<std::size_t>(spread));
+  std::size_t start = 0;
+  for (const char c : each.name) start = start * 31 + static_cast<unsigned char>(c);
+  for (std::size_t i = 0; i < count; ++i) {
+    chosen.push_back(others[(start + i * others.size() / count) % others.size()]);
+  }
+  return chosen;
+}
+
+Harness::Harness(Device& device, Build build, Options options)
+    : device_(device), build_(std::move(build)), options_(std::move(options)) {
+  if (options_.sources.empty()) return;
+  if (auto sources = SourceCatalog::withOverrides(options_.sources)) sources_ = std::move(*sources);
+}
+
+Result<Harness::Data> Harness::makeData(const Case& each) {
+  Data data{.name = fmt::format("{} {}", operationName(each.problem.operation), each.name)};
+  data.host = TW_TRY(reference::makeOperands(each.problem, each.operands));
+  data.expected = reference::Expectation::compute(data.host, {.budget = options_.budget});
+  data.operands = TW_TRY(reference::DeviceOperands::upload(device_, data.host));
+  return data;
+}
+
+Result<Harness::Data*> Harness::dataOf(const Case& each) {
+  if (!data_ || data_->name != fmt::format("{} {}", operationName(each.problem.operation), each.name)) {
+    data_.reset();
+    data_ = TW_TRY(makeData(each));
+  }
+  return &*data_;
+}
+
+Result<Harness::Loaded*> Harness::load(const Template& kernelTemplate, const Problem& problem,
+                                       const Configuration& configuration) {
+  const std::vector<BuildRequest> requests =
+      kernelTemplate.buildRequests(problem, device_.info(), configuration, sources_);
+  std::string key;
+  for (const BuildRequest& request : requests) key += buildKey(request, "");
+  if (const auto found = loaded_.find(key); found != loaded_.end()) return &found->second;
+  Loaded loaded;
+  for (const BuildRequest& request : requests) {
+    const Binary binary = TW_TRY(build_(request));
+    if (const auto refusal = refusesBinary(kernelTemplate, binary)) {
+      return fail(ErrorCode::kUnsupported, "{}: {}", refusal->constraint, refusal->reason);
+    }
+    loaded.binaries.push_back(TW_TRY(device_.load(binary)));
+    for (const std::string& entry : request.entries) {
+      loaded.kernels.push_back(TW_TRY(device_.find(*loaded.binaries.back(), entry)));
+    }
+  }
+  return &loaded_.emplace(key, std::move(loaded)).first->second;
+}
+
+Result<Harness::Plan> Harness::prepare(const Template& kernelTemplate, const Problem& problem,
+                                       const Configuration& configuration) {
+  Plan plan{.kernelTemplate = &kernelTemplate, .problem = problem, .configuration = configuration};
+  plan.loaded = TW_TRY(load(kernelTemplate, problem, configuration));
+  const auto guarded = [&](std::int64_t bytes) -> Result<DeviceBuffer> {
+    DeviceBuffer buffer = TW_TRY(device_.allocate(static_cast<std::size_t>(bytes) + kGuardBytes));
+    TW_TRY(device_.fill(buffer.data(), 0xff, static_cast<std::size_t>(bytes)));
+    TW_TRY(device_.fill(static_cast<std::byte*>(buffer.data()) + bytes, kGuardValue, kGuardBytes));
+    return buffer;
+  };
+  const std::int64_t workspaceBytes = kernelTemplate.workspaceBytes(problem, device_.info(), configuration);
+  const std::int64_t preparedBytes = kernelTemplate.preparedBytes(problem, device_.info(), configuration);
+  plan.workspaceBytes = static_cast<std::size_t>(workspaceBytes), plan.workspace = TW_TRY(guarded(workspaceBytes));
+  plan.preparedBytes = static_cast<std::size_t>(preparedBytes), plan.prepared = TW_TRY(guarded(preparedBytes));
+  return plan;
+}
+
+Result<void> Harness::enqueue(Plan& plan, const reference::DeviceOperands& operands, StreamHandle stream,
+                              bool prepared) {
+  LaunchList launches;
+  plan.kernelTemplate->encode(plan.problem, device_.info(), plan.configuration, operands.operands(),
+                              plan.workspaceBytes > 0 ? plan.workspace.data() : nullptr,
+                              prepared ? plan.prepared.data() : nullptr, launches);
+  return device_.launch(launches, plan.loaded->kernels, stream);
+}
+
+Result<std::string> Harness::judge(Plan& plan, const Data& data) {
+  const Precision precision = plan.kernelTemplate->precision(plan.problem, plan.configuration);
+  const reference::ReadOutput read = data.operands.reader(device_);
+  const reference::Verdict verdict =
+      TW_TRY(data.expected.outExtent().bytes <= kWholeBytes ? reference::checkWhole(data.expected, precision, read)
+                                                            : reference::checkSamples(data.expected, precision, read));
+  if (!verdict.ok) return verdict.what;
+  for (const auto& [name, buffer, bytes] : {std::tuple("the workspace", &plan.workspace, plan.workspaceBytes),
+                                            std::tuple("the prepared weights", &plan.prepared, plan.preparedBytes)}) {
+    std::vector<std::uint8_t> guard(kGuardBytes);
+    TW_TRY(device_.copyToHost(guard.data(), static_cast<const std::byte*>(buffer->data()) + bytes, kGuardBytes));
+    if (std::ranges::any_of(guard, [](std::uint8_t byte) { return byte != kGuardValue; })) {
+      return fmt::format("{} of {} bytes was written beyond its end", name, bytes);
+    }
+  }
+  return "";
+}
+
+Result<std::string> Harness::runConfiguration(Plan& plan, Data& data, int repeats) {
+  for (const bool prepared : {false, true}) {
+    if (prepared && plan.preparedBytes == 0) break;
+    if (prepared) {
+      LaunchList launches;
+      plan.kernelTemplate->encodePreparation(plan.problem, device_.info(), plan.configuration, data.operands.operands(),
+                                             plan.prepared.data(), launches);
+      TW_TRY(device_.launch(launches, plan.loaded->kernels, nullptr));
+    }
+    TW_TRY(data.operands.poison(device_));
+    TW_TRY(enqueue(plan, data.operands, nullptr, prepared));
+    TW_TRY(device_.synchronize());
+    if (std::string wrong = TW_TRY(judge(plan, data)); !wrong.empty()) {
+      return prepared ? "with prepared weights: " + wrong : wrong;
+    }
+  }
+  if (repeats == 0) return "";
+  // The same plan gives the same bits.
+  const std::vector<std::byte> first = TW_TRY(data.operands.download(device_, reference::Role::kOut));
+  for (int i = 0; i < repeats; ++i) {
+    TW_TRY(enqueue(plan, data.operands, nullptr, plan.preparedBytes > 0));
+    TW_TRY(device_.synchronize());
+    const std::vector<std::byte> again = TW_TRY(data.operands.download(device_, reference::Role::kOut));
+    if (again != first) {
+      const auto at = std::ranges::mismatch(again, first).in1 - again.begin();
+      return fmt::format("run {} differs from the first one, {} bytes from element 0", i + 2,
+                         at - data.expected.outExtent().origin);
+    }
+  }
+  return "";
+}
+
+Outcome Harness::run(const Template& kernelTemplate, const Case& each) {
+  Outcome outcome;
+  if (!fault_.empty()) return {.excluded = fault_};
+  const Problem problem = problemOf(each);
+  if (const auto refusal = kernelTemplate.refuses(problem, info())) {
+    return {.excluded = fmt::format("{}: {}", refusal->constraint, refusal->reason)};
+  }
+  bool standard = true;
+  for (const Configuration& configuration : configurationsOf(kernelTemplate, each, info(), options_.spread)) {
+    const std::string name = fmt::format("{} {{{}}}", kernelTemplate.id(), configuration.text());
+    const auto note = [&](const Error& error) {
+      outcome.failures.push_back(fmt::format("{}: {}: {}{}{}", name, errorCodeName(error.code), error.message,
+                                             error.log.empty() ? "" : "\n", error.log));
+      if (error.code == ErrorCode::kDevice) fault_ = fmt::format("the device faulted in {} {}", name, each.name);
+    };
+    if (const auto refusal = kernelTemplate.refusesConfiguration(problem, info(), configuration)) {
+      outcome.failures.push_back(fmt::format("{}: refused its default: {}", name, refusal->reason));
+      continue;
+    }
+    Result<Plan> plan = prepare(kernelTemplate, problem, configuration);
+    const bool refusedBuild = !plan && plan.error().code == ErrorCode::kUnsupported && !standard;
+    const bool repeat = std::exchange(standard, false);
+    // A build that the template refuses is no candidate; of the default configuration it is an error.
+    if (refusedBuild) continue;
+    if (!plan) {
+      note(plan.error());
+      continue;
+    }
+    const Result<Data*> data = dataOf(each);
+    if (!data) {
+      note(data.error());
+      break;
+    }
+    ++outcome.configurations;
+    const Result<std::string> wrong = runConfiguration(*plan, **data, repeat ? options_.repeats : 0);
+    if (!wrong) {
+      note(wrong.error());
+    } else if (!wrong->empty()) {
+      outcome.failures.push_back(fmt::format("{}: {}", name, *wrong));
+    }
+    if (!fault_.empty()) break;
+  }
+  return outcome;
+}
+
+}  // namespace tilewright::conformance

@@ -1,0 +1,101 @@
+// Runs a template on a case on a device and says what is wrong: no GoogleTest in here, so that tests of the tests can
+// plant faulty templates and look at what the harness finds.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reference/check.h"
+#include "reference/device_operands.h"
+#include "runtime/device.h"
+#include "runtime/driver/cuda_stream.h"
+#include "templates/sources.h"
+#include "templates/template.h"
+#include "tests/conformance/case.h"
+#include "tests/conformance/options.h"
+
+namespace tilewright::conformance {
+
+/// Makes or finds the binary of a request.
+using Build = std::function<Result<Binary>(const BuildRequest& request)>;
+
+struct Outcome {
+  std::string excluded;               ///< why nothing ran: the template's refusal; empty if something did
+  std::vector<std::string> failures;  ///< "{tile_m=64 ...}: what is wrong"
+  int configurations = 0;             ///< that ran
+};
+
+/// The case's problem with the alignment of its operands.
+Problem problemOf(const Case& each);
+
+/// The configurations that a case tries: the default one, then `spread` others, evenly over the template's space from a
+/// start that differs from case to case, so that together the cases visit all of it.
+std::vector<Configuration> configurationsOf(const Template& kernelTemplate, const Case& each, const DeviceInfo& device,
+                                            int spread);
+
+class Harness {
+ public:
+  Harness(Device& device, Build build, Options options);
+
+  const Options& options() const { return options_; }
+  const DeviceInfo& info() const { return device_.info(); }
+
+  /// The default configuration and a spread of others, each checked at every output (or at samples, of more than 1
+  /// GiB).
+  Outcome run(const Template& kernelTemplate, const Case& each);
+
+  /// The default configuration captured as a graph, replayed with other kv lengths in the same buffers. GPUs only.
+  Outcome runGraph(const Template& kernelTemplate, const Case& each);
+  /// The default configuration on two streams at once, on operands of their own. GPUs only.
+  Outcome runStreams(const Template& kernelTemplate, const Case& each);
+
+ private:
+  /// Operands and expectation of a case; the last one is kept, for the templates that follow.
+  struct Data {
+    std::string name;
+    reference::HostOperands host;
+    reference::Expectation expected;
+    reference::DeviceOperands operands;
+  };
+  struct Loaded {
+    std::vector<std::unique_ptr<LoadedBinary>> binaries;
+    std::vector<KernelHandle> kernels;
+  };
+  /// A configuration ready to launch, with guarded scratch memory.
+  struct Plan {
+    const Template* kernelTemplate = nullptr;
+    Problem problem;
+    Configuration configuration;
+    Loaded* loaded = nullptr;
+    std::size_t workspaceBytes = 0, preparedBytes = 0;
+    DeviceBuffer workspace, prepared;  ///< each with a guard behind it
+  };
+
+  Result<Data> makeData(const Case& each);
+  Result<Data*> dataOf(const Case& each);
+  Result<Loaded*> load(const Template& kernelTemplate, const Problem& problem, const Configuration& configuration);
+  Result<Plan> prepare(const Template& kernelTemplate, const Problem& problem, const Configuration& configuration);
+  Result<void> enqueue(Plan& plan, const reference::DeviceOperands& operands, StreamHandle stream, bool prepared);
+  /// Empty if right, else what is wrong.
+  Result<std::string> judge(Plan& plan, const Data& data);
+  Result<std::string> runConfiguration(Plan& plan, Data& data, int repeats);
+  Result<std::string> replayGraph(Plan& plan, const Case& each);
+  Result<std::string> overlapStreams(Plan& plan, const Case& each);
+  /// Runs `body` on the default configuration's plan.
+  Outcome withDefaultPlan(const Template& kernelTemplate, const Case& each,
+                          const std::function<Result<std::string>(Plan&)>& body);
+
+  Device& device_;
+  Build build_;
+  Options options_;
+  SourceCatalog sources_;
+  std::optional<Data> data_;
+  std::map<std::string, Loaded> loaded_;
+  std::string fault_;  ///< after a kernel faulted, every further call on the device fails
+};
+
+}  // namespace tilewright::conformance

@@ -1,0 +1,165 @@
+// The conformance suites: every template of this build on every case of its operation, on one device.
+//
+//   conformance                                      the portable templates on the CPU
+//   conformance --device cuda:0 --spread 4           the CUDA templates on a GPU, five configurations per case
+//   conformance --compile-only --cubins c            fills a folder of builds where there is no GPU
+//   conformance_gpu --device cuda:0 --cubins c --no-build --huge
+//
+// Tests are named <operation>.<case>/<template>; <operation>_graph and <operation>_streams hold the flows that only
+// GPUs have. What a template refuses is skipped with its reason, and counted at the end.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+#include "tests/conformance/toolchain.h"
+
+namespace tilewright::conformance {
+namespace {
+
+// Exclusions by template and reason, for the summary.
+using Exclusions = std::map<std::string, int>;
+
+class CaseTest : public testing::Test {
+ public:
+  CaseTest(std::function<Outcome()> run, std::string templateId, Exclusions& exclusions)
+      : run_(std::move(run)), templateId_(std::move(templateId)), exclusions_(exclusions) {}
+
+  void TestBody() override {
+    const Outcome outcome = run_();
+    for (const std::string& failure : outcome.failures) ADD_FAILURE() << failure;
+    if (!outcome.excluded.empty()) {
+      ++exclusions_[templateId_ + ": " + outcome.excluded];
+      GTEST_SKIP() << outcome.excluded;
+    }
+    EXPECT_GT(outcome.configurations + outcome.failures.size(), 0U) << "nothing ran";
+  }
+
+ private:
+  std::function<Outcome()> run_;
+  std::string templateId_;
+  Exclusions& exclusions_;
+};
+
+/// Cases whose default configuration also runs as a graph and on two streams.
+bool hasFlows(const Case& each) {
+  static constexpr std::string_view kNames[] = {"rows_one",    "rows_tail_133",         "columns_tail_1638",
+                                                "bias",        "executorch_q_k_o",      "executorch_gate_up",
+                                                "kv_lengths_", "fa3_1023x1024_",        "decode_16384",
+                                                "decode_4096", "prefill_512x16384_d64", "head_dim_256_causal"};
+  return std::ranges::any_of(kNames, [&](std::string_view name) { return each.name.starts_with(name); });
+}
+
+/// Graphs change the kv lengths between replays.
+bool hasGraph(const Case& each) {
+  return hasFlows(each) && (each.problem.isLinear() || !each.operands.kvLens.empty());
+}
+
+class Registration {
+ public:
+  Registration(Harness& harness, Exclusions& exclusions) : harness_(harness), exclusions_(exclusions) {}
+
+  void addOperation(Operation operation) {
+    const std::string suite(operationName(operation));
+    const std::vector<Case> cases = casesOf(operation);
+    std::vector<const Template*> templates;
+    for (const Template* each : allTemplates()) {
+      if (each->operation() == operation && runsHere(*each, cases)) templates.push_back(each);
+    }
+    const bool gpu = harness_.info().kind == DeviceKind::kCuda;
+    for (const Case& each : cases) {
+      if (!isWanted(each)) continue;
+      for (const Template* kernelTemplate : templates) {
+        add(suite, each, *kernelTemplate, &Harness::run);
+        if (gpu && hasGraph(each)) add(suite + "_graph", each, *kernelTemplate, &Harness::runGraph);
+        if (gpu && hasFlows(each)) add(suite + "_streams", each, *kernelTemplate, &Harness::runStreams);
+      }
+    }
+  }
+
+ private:
+  /// A template for other targets refuses every case by that rule: one line says so instead of hundreds of skipped
+  /// tests.
+  bool runsHere(const Template& kernelTemplate, const std::vector<Case>& cases) const {
+    std::optional<Refusal> refusal;
+    for (const Case& each : cases) {
+      refusal = kernelTemplate.refuses(problemOf(each), harness_.info());
+      if (!refusal || refusal->constraint != "target") return true;
+    }
+    std::printf("%s is left out: %s\n", std::string(kernelTemplate.id()).c_str(), refusal->reason.c_str());
+    return false;
+  }
+
+  bool isWanted(const Case& each) const {
+    const Options& options = harness_.options();
+    if (each.huge && !options.huge) return false;
+    return options.maxFlops == 0 || flops(each.problem) <= options.maxFlops;
+  }
+
+  void add(const std::string& suite, const Case& each, const Template& kernelTemplate,
+           Outcome (Harness::*flow)(const Template&, const Case&)) {
+    const std::string id(kernelTemplate.id());
+    const std::string name = each.name + "/" + id.substr(id.find('.') + 1);
+    const auto run = [this, each, &kernelTemplate, flow] { return (harness_.*flow)(kernelTemplate, each); };
+    testing::RegisterTest(suite.c_str(), name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
+                          [this, run, id]() -> testing::Test* { return new CaseTest(run, id, exclusions_); });
+  }
+
+  Harness& harness_;
+  Exclusions& exclusions_;
+};
+
+constexpr std::array kOperations{Operation::kLinear, Operation::kQ4kLinear, Operation::kAttention};
+
+int runConformance(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  Result<Options> options = parseOptions(argc, argv);
+  if (!options) {
+    const bool help = options.error().code == ErrorCode::kNotFound;
+    return std::fprintf(help ? stdout : stderr, "%s\n", options.error().message.c_str()), help ? 0 : 2;
+  }
+  // What a CPU computes in a second or so; the same edges exist in small.
+  constexpr double kCpuFlops = 1e9;
+  if (options->device == "cpu" && options->maxFlops == 0) options->maxFlops = kCpuFlops;
+
+  Toolchain toolchain(*options);
+  if (options->compileOnly) {
+    std::vector<Case> cases;
+    for (const Operation operation : kOperations) {
+      for (Case& each : casesOf(operation)) {
+        if (options->huge || !each.huge) cases.push_back(std::move(each));
+      }
+    }
+    const Result<void> filled = toolchain.fill(cases);
+    if (!filled) std::fprintf(stderr, "%s\n", filled.error().message.c_str());
+    return filled ? 0 : 1;
+  }
+  const Result<std::unique_ptr<Device>> device = openDevice(options->device, toolchain.hostLoader());
+  if (!device) {
+    std::printf("skipped: %s\n", device.error().message.c_str());
+    // No device, no verdict: ctest knows this status as "skipped".
+    constexpr int kSkipped = 77;
+    return kSkipped;
+  }
+  Harness harness(**device, toolchain.build(), *options);
+  Exclusions exclusions;
+  Registration registration(harness, exclusions);
+  for (const Operation operation : kOperations) registration.addOperation(operation);
+  if (testing::UnitTest::GetInstance()->total_test_count() == 0) {
+    return std::fprintf(stderr, "no template of this build runs on %s\n", options->device.c_str()), 1;
+  }
+  const int status = RUN_ALL_TESTS();
+  for (const auto& [reason, count] : exclusions) std::printf("excluded %d times: %s\n", count, reason.c_str());
+  if (testing::UnitTest::GetInstance()->test_to_run_count() == 0) {
+    return std::fprintf(stderr, "the filter leaves no test\n"), 1;
+  }
+  return status;
+}
+
+}  // namespace
+}  // namespace tilewright::conformance
+
+int main(int argc, char** argv) {
+  return tilewright::conformance::runConformance(argc, argv);
+}

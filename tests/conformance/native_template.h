@@ -1,0 +1,69 @@
+// Templates written in plain C++ that run on the CPU device, right or with one planted mistake: they show that the
+// cases and the harness tell right from wrong. A mistake is one that a kernel writer makes.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "templates/template.h"
+#include "tests/conformance/harness.h"
+
+namespace tilewright::conformance {
+
+enum class Mistake : std::uint8_t {
+  kNone,
+  // Linear operations.
+  kForgetsBias,
+  kSkipsColumnTail,    ///< columns beyond the last multiple of 8
+  kSkipsRowTail,       ///< rows beyond the last multiple of 8
+  kSkipsLastSubBlock,  ///< the last 32 of k
+  kAssumesDenseX,
+  kAssumesDenseOut,
+  kWrapsExtreme,         ///< 127 becomes -128, as a careless 8-bit conversion does
+  kSaturatesHalf,        ///< activations beyond 448 saturate
+  kNanForZeroRow,        ///< divides by the row's largest value
+  kDropsMinOfZeroStep,   ///< d = 0 is taken for a block of zeros
+  kDropsSignOfStep,      ///< |d|
+  kTakesBitsOfNextBase,  ///< loads from addresses rounded down to 16 bytes
+  kWritesGap,            ///< one element beyond each row
+  kReadsGap,             ///< multiplies what lies beyond a row by zero
+  kDiffersByRun,         ///< one output depends on how often it ran
+  kOverrunsWorkspace,
+  kMostRowsAtOnce,  ///< computes at most 4096 rows
+  // Attention.
+  kTrustsHint,       ///< takes the problem's kv_len for the truth
+  kIgnoresKvLength,  ///< takes the capacity
+  kMirrorsNegative,  ///< |kv_len|
+  kAlignsTopLeft,
+  kMasksOneTooMany,
+  kForgetsMask,
+  kGroupsByModulo,  ///< kv head = head % kv_heads
+  kBaseTwo,         ///< log-sum-exp in base 2
+  kForgetsLogSumExp,
+  kNanForEmptyRow,
+  kSkipsEmptyRow,
+  kFiniteEmptyRow,  ///< log-sum-exp of a row without keys is -1e30
+  kFiniteSentinel,  ///< starts the maximum at -5e4
+  kForgetsScale,
+  kAssumesUnitColumn,
+  kTakesStridesOfK,  ///< for V
+  kAssumesDenseBatch,
+  kSkipsKeyTail,         ///< keys beyond the last multiple of 16
+  kReadsBeyondLength,    ///< multiplies V beyond kv_len by zero
+  kSkipsChannelTail,     ///< channels beyond the last multiple of 16
+  kRoundsProbabilities,  ///< to 4 significant bits
+  kSkipsSecondHalf,      ///< keys from 4096 on
+};
+
+/// Every mistake that applies to an operation.
+std::vector<Mistake> mistakesOf(Operation operation);
+std::string_view mistakeName(Mistake mistake);
+
+/// A template for the CPU with one mistake.
+std::unique_ptr<Template> makeNativeTemplate(Operation operation, Mistake mistake);
+/// What builds and loads such templates.
+Build nativeBuild();
+std::unique_ptr<HostLoader> makeNativeLoader();
+
+}  // namespace tilewright::conformance
