@@ -53,6 +53,8 @@ std::unexpected<Error> fail(ErrorCode code, fmt::format_string<Arguments...> for
 }  // namespace tilewright
 
 /// The value of a Result, or return its error from the enclosing function. Works for Result<void> too.
+/// NOTE: in a statement of its own where the rest of the expression owns anything (`new`, temporaries with destructors):
+/// returning from the middle leaks it.
 #define TW_TRY(...)                                                                  \
   ({                                                                                 \
     auto twResult = (__VA_ARGS__);                                                   \

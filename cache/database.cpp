@@ -34,7 +34,8 @@ Database::Database(std::unique_ptr<Connection> connection) : connection_(std::mo
 Database::~Database() = default;
 
 Result<std::unique_ptr<Database>> Database::open(const std::filesystem::path& path, const DatabaseOptions& options) {
-  return std::unique_ptr<Database>(new Database(TW_TRY(Connection::open(path, options))));
+  auto connection = TW_TRY(Connection::open(path, options));
+  return std::unique_ptr<Database>(new Database(std::move(connection)));
 }
 
 const std::filesystem::path& Database::path() const {

@@ -182,9 +182,9 @@ const char* tw_version(void) {
   return TILEWRIGHT_VERSION;
 }
 
-const char* tw_status_name(tw_status status) {
+const char* tw_status_name(int status) {
   if (status == TW_OK) return "ok";
-  const int code = static_cast<int>(status) - 1;
+  const int code = status - 1;
   return code >= 0 && code <= static_cast<int>(ErrorCode::kInternal)
              ? errorCodeName(static_cast<ErrorCode>(code)).data()
              : "unknown";
@@ -238,7 +238,8 @@ tw_status tw_runtime_open(const tw_runtime_options* options, tw_runtime** runtim
     }
     if (options->databases != nullptr) made.layers = options->databases->layers;
     made.device = TW_TRY(openDevice(options->device, hostLoader));
-    *runtime = new tw_runtime{TW_TRY(Runtime::create(std::move(made)))};
+    auto created = TW_TRY(Runtime::create(std::move(made)));
+    *runtime = new tw_runtime{std::move(created)};
     return {};
   });
 }

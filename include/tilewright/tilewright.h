@@ -63,7 +63,7 @@ typedef enum tw_status {
 } tw_status;
 
 /* "invalid_argument"; "unknown" for a number that is no status. */
-TW_API const char* tw_status_name(tw_status status);
+TW_API const char* tw_status_name(int status);
 
 /* Of the calling thread's last call that failed; empty before. Valid until its next call that fails. */
 TW_API const char* tw_error_message(void);
@@ -129,15 +129,15 @@ typedef enum tw_alignment {
 
 /* Sizes from 0 (m, batch, q_len, kv_len) or 1 (the others) to 2^40. */
 typedef struct tw_problem {
-  tw_operation operation;
-  tw_alignment alignment;
-  tw_precision precision; /* q4k_linear alone */
-  int32_t bias;           /* linear operations: 1 if bias[n] is added */
-  int64_t m, n, k;        /* linear operations; k a multiple of 256 for q4k_linear */
-  int64_t batch;          /* attention, from here on */
-  int64_t q_heads;        /* a multiple of kv_heads */
+  int32_t operation; /* tw_operation */
+  int32_t alignment; /* tw_alignment */
+  int32_t precision; /* tw_precision; q4k_linear alone */
+  int32_t bias;      /* linear operations: 1 if bias[n] is added */
+  int64_t m, n, k;   /* linear operations; k a multiple of 256 for q4k_linear */
+  int64_t batch;     /* attention, from here on */
+  int64_t q_heads;   /* a multiple of kv_heads */
   int64_t kv_heads;
-  int64_t head_dim;    /* a multiple of 8 from 8 to 256 */
+  int64_t head_dim; /* a multiple of 8 from 8 to 256 */
   int64_t q_len;
   int64_t kv_len;      /* a hint for look-up and grid; what counts is read on the device */
   int32_t causal;      /* 1: key j is visible to row i iff j <= kv_len - q_len + i */
