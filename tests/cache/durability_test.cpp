@@ -403,8 +403,8 @@ TEST(TuningStore, damageAnywhereNeverCrashesAndNeverPassesForAWinner) {
       EXPECT_TRUE(merged || !merged.error().message.empty());
     }
   }
-  // Unused parts of pages carry nothing; most of the file is digests, hashed bytes and structure.
-  EXPECT_GT(noticed, 30);
+  // The unused parts of pages carry nothing, but they are less than three quarters of such a file.
+  EXPECT_GT(noticed, 15);
 }
 
 TEST(FileSystem, thisMachinesTemporaryFolderIsKnown) {
