@@ -161,8 +161,11 @@ std::string kernelsTable(const std::vector<Binary>& binaries) {
                {"compiler"}});
   for (const Binary& binary : binaries) {
     for (const KernelResources& kernel : binary.kernels) {
-      table.add({kernel.entry, fmt::format("{}", kernel.registers), fmt::format("{} B", kernel.spillBytes),
-                 fmt::format("{} B", kernel.stackBytes), fmt::format("{} B", kernel.sharedBytes),
+      // Host code has no such counts.
+      const bool counted = binary.target.starts_with("sm_");
+      const auto count = [&](int value, const char* unit) { return counted ? fmt::format("{}{}", value, unit) : "-"; };
+      table.add({kernel.entry, count(kernel.registers, ""), count(kernel.spillBytes, " B"),
+                 count(kernel.stackBytes, " B"), count(kernel.sharedBytes, " B"),
                  formatBytes(static_cast<double>(binary.bytes.size())), binary.compiler});
     }
   }

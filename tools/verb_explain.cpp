@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "format/configuration_json.h"
@@ -26,6 +27,7 @@ struct Explanation {
   PickedDevice device;
   DatabaseLayers layers;
   std::vector<std::string> binaries;  ///< where each binary of the first candidate comes from
+  std::optional<Record> record;       ///< the measurement of the first candidate, if it won this very problem
 };
 
 std::string layerName(const Explanation& explanation, int layer) {
@@ -49,6 +51,41 @@ std::vector<std::string> binariesOf(const Candidate& candidate, const DeviceInfo
     }
   }
   return origins;
+}
+
+// The record that made a candidate the winner of its problem.
+std::optional<Record> recordOf(const Candidate& candidate, const DeviceInfo& device, const DatabaseLayers& layers,
+                               std::vector<std::string>& notes) {
+  if (candidate.provenance != Provenance::kExact) return std::nullopt;
+  const Database& database = *layers.databases()[static_cast<std::size_t>(candidate.layer)];
+  auto winners = database.winners(deviceKey(device), notes);
+  if (!winners) return std::nullopt;
+  const std::string problem = toJson(candidate.problem);
+  for (Winner& winner : *winners) {
+    if (winner.record.problem == problem) return std::move(winner.record);
+  }
+  return std::nullopt;
+}
+
+// What is recorded with a measurement and not part of its key, where it differs from the device at hand.
+std::string differenceText(const Record& record, const PickedDevice& device) {
+  std::string text;
+  const auto compare = [&](std::string_view what, int recorded, int present) {
+    if (recorded > 0 && present > 0 && recorded != present) {
+      text += fmt::format("{}{} {}, here {}", text.empty() ? "" : "; ", what, recorded, present);
+    }
+  };
+  compare("driver", record.driverVersion, device.info.driverVersion);
+  compare("power limit (W)", record.powerLimitWatts, device.info.powerLimitWatts);
+  return text;
+}
+
+std::string recordText(const Record& record) {
+  std::string text = fmt::format("{}, {} runs, median deviation {:.1f} %", record.date, record.samples,
+                                 100 * record.madMicroseconds / record.medianMicroseconds);
+  if (record.driverVersion > 0) text += fmt::format(", driver {}", record.driverVersion);
+  if (record.powerLimitWatts > 0) text += fmt::format(", {} W", record.powerLimitWatts);
+  return text + fmt::format(", {}", record.toolchain);
 }
 
 std::string marginText(const Margin& margin) {
@@ -82,6 +119,12 @@ void printCandidates(const Explanation& explanation) {
   fmt::print("found     {}: {}\n", provenanceName(first.provenance), first.reason);
   if (first.layer >= 0) fmt::print("database  {}\n", layerName(explanation, first.layer));
   if (const std::string margin = marginText(first.margin); !margin.empty()) fmt::print("measured  {}\n", margin);
+  if (explanation.record) {
+    fmt::print("recorded  {}\n", recordText(*explanation.record));
+    const std::string differences = differenceText(*explanation.record, explanation.device);
+    if (!differences.empty()) fmt::print("          measured under another {}\n", differences);
+  }
+  if (first.problem != explanation.selection.problem) fmt::print("runs as   {}\n", problemText(first.problem));
   if (first.problem.isLinear()) fmt::print("computes  {}\n", precisionName(precision));
   for (const std::string& binary : explanation.binaries) fmt::print("binary    {}\n", binary);
   for (std::size_t i = 1; i < candidates.size(); ++i) {
@@ -133,6 +176,14 @@ JsonValue candidateToJson(const Candidate& candidate, const Explanation& explana
   addTime("runner_up_us", candidate.margin.runnerUpMicroseconds);
   if (candidate.margin.medianMicroseconds > 0) value.add("error", candidate.margin.error);
   addTime("predicted_us", candidate.predictedMicroseconds);
+  if (chosen && explanation.record) {
+    value.add("date", explanation.record->date);
+    value.add("samples", explanation.record->samples);
+    value.add("mad_us", explanation.record->madMicroseconds);
+    value.add("driver_version", explanation.record->driverVersion);
+    value.add("power_limit_watts", explanation.record->powerLimitWatts);
+    value.add("toolchain", explanation.record->toolchain);
+  }
   if (chosen) value.add("binaries", JsonValue::Array(explanation.binaries.begin(), explanation.binaries.end()));
   return value;
 }
@@ -167,8 +218,9 @@ Result<ExitCode> runExplain(const Options& options) {
   explanation.selection = dispatcher.select(*options.problem);
   if (!explanation.selection.candidates.empty()) {
     const CompilerSet compilers = CompilerSet::open(options.environment);
-    explanation.binaries = binariesOf(explanation.selection.candidates.front(), explanation.device.info,
-                                      explanation.layers, compilers, notes);
+    const Candidate& first = explanation.selection.candidates.front();
+    explanation.record = recordOf(first, explanation.device.info, explanation.layers, notes);
+    explanation.binaries = binariesOf(first, explanation.device.info, explanation.layers, compilers, notes);
   }
   printNotes(notes);
   options.json ? printJson(explanation) : printText(explanation);

@@ -383,6 +383,14 @@ TEST_F(ModelShapesTest, badInputIsNamedWithItsRule) {
   EXPECT_FALSE(read({}));
 }
 
+TEST_F(ModelShapesTest, laddersThatMultiplyWithoutEndAreRefused) {
+  std::vector<std::int64_t> sizes(1000);
+  for (std::size_t i = 0; i < sizes.size(); ++i) sizes[i] = static_cast<std::int64_t>(i);
+  const auto shapes = read({shipped("llama-3.1-8b")}, {.queries = sizes, .keys = sizes});
+  ASSERT_FALSE(shapes);
+  EXPECT_THAT(shapes.error().message, HasSubstr("amount to more than 100000 problems"));
+}
+
 // --- config.json ---
 
 Result<ModelShapes> shapesOfConfig(std::string_view text) {

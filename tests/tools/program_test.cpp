@@ -210,7 +210,10 @@ TEST_F(ProgramTest, explainTakesWinnersFromTheDatabase) {
                   .runnerUpMicroseconds = 21,
                   .error = 0.001,
                   .resources = "{}",
-                  .toolchain = "none"};
+                  .toolchain = "none",
+                  .driverVersion = 13000,
+                  .powerLimitWatts = 700,
+                  .date = "2026-11-30T01:30:00Z"};
     const Binary binary{.hash = sha256Hex("code"),
                         .buildKey = "key",
                         .target = "sm_90a",
@@ -225,7 +228,9 @@ TEST_F(ProgramTest, explainTakesWinnersFromTheDatabase) {
   EXPECT_THAT(text.output,
               testing::AllOf(HasSubstr("tile_m=16 tile_n=64 warps=4"), HasSubstr("found     exact"),
                              HasSubstr("database  " + file), HasSubstr("2.50x the default's speed (50.0 us)"),
-                             HasSubstr("5.0 % before the next configuration")));
+                             HasSubstr("5.0 % before the next configuration"),
+                             HasSubstr("recorded  2026-11-30T01:30:00Z, 15 runs, median deviation 0.5 %, "
+                                       "driver 13000, 700 W, none")));
   // The same file as a system database below a user's that is not there.
   const Outcome system = run({"explain", kProblem, "--arch", "sm_90a", "--system-db", file, "--json"});
   EXPECT_EQ(system.exitCode, kExitSuccess) << system.errors;

@@ -42,6 +42,19 @@ std::optional<LinearShape> shapeOf(const LinearLayer& layer, int devices) {
   return shape;
 }
 
+// Far above any sweep, far below what would fill the memory: ladders multiply.
+constexpr std::size_t kMaximumProblems = 100000;
+
+Result<void> addProblem(ListedProblem listed, ModelShapes& shapes) {
+  TW_TRY(validate(listed.problem));
+  if (shapes.problems.size() == kMaximumProblems) {
+    return fail(ErrorCode::kInvalidArgument, "the model and its ladders amount to more than {} problems",
+                kMaximumProblems);
+  }
+  shapes.problems.push_back(std::move(listed));
+  return {};
+}
+
 Result<void> addLinear(const LinearLayer& layer, const ShapeOptions& options, ModelShapes& shapes) {
   const auto shape = shapeOf(layer, options.tensorParallel);
   if (!shape) {
@@ -63,8 +76,7 @@ Result<void> addLinear(const LinearLayer& layer, const ShapeOptions& options, Mo
                            .use = layer.use};
       listed.problem.linear.m = m;
       listed.problem.linear.precision = precision;
-      TW_TRY(validate(listed.problem));
-      shapes.problems.push_back(std::move(listed));
+      TW_TRY(addProblem(std::move(listed), shapes));
     }
   }
   return {};
@@ -109,8 +121,7 @@ Result<void> addAttention(const AttentionLayer& layer, const Model& model, const
                                                        .causal = layer.causal}},
                              .count = static_cast<double>(layer.count),
                              .use = "attention"};
-        TW_TRY(validate(listed.problem));
-        shapes.problems.push_back(std::move(listed));
+        TW_TRY(addProblem(std::move(listed), shapes));
       }
     }
   }
