@@ -106,7 +106,7 @@ Configuration PortableGemmTemplate::defaultConfiguration(const Problem& problem,
   const auto target = cpuTargetOf(device.target).value_or(CpuTarget{4, 16});
   Configuration configuration({{"tile_m", tileM},
                                {"tile_n", 64},
-                               {"tile_k", tileKValues().front()},
+                               {"tile_k", alongK ? tileKValues().back() : tileKValues().front()},
                                {"micro_rows", alongK                   ? 4
                                               : target.registers == 32 ? std::min<std::int64_t>(tileM, 8)
                                                                        : 6},

@@ -61,7 +61,7 @@ def LoadOp : BlockOp<"load", [MemoryEffects<[MemRead]>]> {
                        Variadic<Index>:$strides);
   let results = (outs Tile:$result);
   let assemblyFormat = [{
-    $base `[` $offsets `]` `of` `[` $bounds `]` `strides` `[` $strides `]` attr-dict `:` type($base) `->` type($result)
+    $base `[` $offsets `]` `of` ` ` `[` $bounds `]` `strides` ` ` `[` $strides `]` attr-dict `:` type($base) `->` type($result)
   }];
 }
 
@@ -71,7 +71,7 @@ def StoreOp : BlockOp<"store", [MemoryEffects<[MemWrite]>]> {
   let arguments = (ins Tile:$value, LLVM_AnyPointer:$base, Variadic<Index>:$offsets, Variadic<Index>:$bounds,
                        Variadic<Index>:$strides);
   let assemblyFormat = [{
-    $value `,` $base `[` $offsets `]` `of` `[` $bounds `]` `strides` `[` $strides `]` attr-dict
+    $value `,` $base `[` $offsets `]` `of` ` ` `[` $bounds `]` `strides` ` ` `[` $strides `]` attr-dict
     `:` type($value) `,` type($base)
   }];
 }

@@ -43,12 +43,14 @@ bool wantsBuffer(mlir::Operation* operation) {
   return user->getBlock() != operation->getBlock() || llvm::isa<BroadcastOp>(user);
 }
 
-/// Whether a store may come between the load and something that reads it, directly or through what is computed from it.
+/// Whether a store may come between the load and something that reads it, directly or through tiles that are computed
+/// where they are used. Runs when buffers are assigned.
 bool isOverwrittenBeforeUse(LoadOp load) {
   llvm::SetVector<mlir::Operation*> readers;
   readers.insert(load);
   mlir::Operation* last = load;
   for (std::size_t i = 0; i < readers.size(); ++i) {
+    if (i > 0 && (hasOwnBuffer(readers[i]) || readers[i]->hasAttr(kBufferAttribute))) continue;
     for (mlir::Operation* user : readers[i]->getUsers()) {
       readers.insert(user);
       mlir::Operation* here = load->getBlock()->findAncestorOpInBlock(*user);
@@ -111,18 +113,24 @@ struct AssignBuffersPass : mlir::PassWrapper<AssignBuffersPass, mlir::OperationP
   llvm::StringRef getDescription() const final { return "Decide which tiles live in memory"; }
 
   void runOnOperation() final {
+    for (const mlir::Type type : getOperation().getArgumentTypes()) {
+      if (!llvm::isa<mlir::RankedTensorType>(type)) continue;
+      getOperation().emitError() << "takes a tile as an argument, tiles come from memory";
+      return signalPassFailure();
+    }
     const auto unit = mlir::UnitAttr::get(&getContext());
     const auto checked = getOperation().walk([&](mlir::Operation* operation) {
       if (failed(checkOperation(operation))) return mlir::WalkResult::interrupt();
-      if (auto load = llvm::dyn_cast<LoadOp>(operation)) {
-        if (!isOverwrittenBeforeUse(load)) load->setAttr(kInPlaceAttribute, unit);
-      } else if (operation->getNumResults() == 1 && tileType(operation->getResult(0)) && !hasOwnBuffer(operation) &&
-                 !llvm::isa<scf::ForOp>(operation) && wantsBuffer(operation)) {
+      if (operation->getNumResults() == 1 && tileType(operation->getResult(0)) && !hasOwnBuffer(operation) &&
+          !llvm::isa<scf::ForOp>(operation) && wantsBuffer(operation)) {
         operation->setAttr(kBufferAttribute, unit);
       }
       return mlir::WalkResult::advance();
     });
-    if (checked.wasInterrupted()) signalPassFailure();
+    if (checked.wasInterrupted()) return signalPassFailure();
+    getOperation().walk([&](LoadOp load) {
+      if (!isOverwrittenBeforeUse(load)) load->setAttr(kInPlaceAttribute, unit);
+    });
   }
 };
 
