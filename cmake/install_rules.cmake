@@ -15,5 +15,7 @@ install(EXPORT tilewright_targets FILE tilewright-config.cmake NAMESPACE tilewri
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/tilewright-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/tilewright-config-version.cmake DESTINATION ${package} COMPONENT library)
 
+# LLVM usually lies beside the loader's path.
+set_target_properties(tilewright PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
 install(TARGETS tilewright RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT library OPTIONAL)
