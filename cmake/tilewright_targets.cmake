@@ -28,14 +28,14 @@ function(tilewright_library name)
   target_link_libraries(${name} PUBLIC tilewright_options)
 endfunction()
 
-# tilewright_shared_library(target): what libtilewright.so and libtilewright_jit.so share: version, public headers, and
-# nothing exported but the C interface.
-function(tilewright_shared_library target)
+# tilewright_shared_library(target exports): what libtilewright.so and libtilewright_jit.so share: version, public headers,
+# and nothing exported but what the version script cmake/<exports> names.
+function(tilewright_shared_library target exports)
   set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
                                              CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
                                              INSTALL_RPATH_USE_LINK_PATH ON)
   target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                               $<INSTALL_INTERFACE:include>)
-  target_link_options(${target} PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map -Wl,--no-undefined)
-  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)
+  target_link_options(${target} PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/${exports} -Wl,--no-undefined)
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/${exports})
 endfunction()

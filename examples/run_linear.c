@@ -1,10 +1,11 @@
-/* Runs one linear layer on the CPU, out[m, n] = x[m, k] . W[n, k]^T, and checks the result.
+/* Runs one linear layer on the CPU, out[m, n] = x[m, k] . W[n, k]^T + bias[n], and checks the result.
  *
  *   run_linear [--jit libtilewright_jit.so] [database.twdb ...]
  *
- * The program links libtilewright alone. Compilers are an optional second library, opened here by dlopen; without them the
- * kernels' machine code comes from the databases. On a GPU everything is the same, with device "cuda:0" and addresses of
- * device memory. Exit status: 0 done and right, 1 wrong or failed, 2 this problem cannot run with what was given. */
+ * The program links libtilewright alone. Compilers are an optional second library, opened here by dlopen; without them
+ * the kernels' machine code comes from the databases. On a GPU everything is the same, with device "cuda:0" and
+ * addresses of device memory. Exit status: 0 done and right, 1 wrong or failed, 2 this problem cannot run with what was
+ * given. */
 #include <dlfcn.h>
 #include <math.h>
 #include <stdint.h>
@@ -42,7 +43,7 @@ static tw_jit* openJit(const char* path) {
     fprintf(stderr, "%s\n", dlerror());
     exit(1);
   }
-  tw_status (*open)(tw_jit**) = (tw_status(*)(tw_jit**))dlsym(library, "tw_jit_open");
+  tw_status (*open)(tw_jit**) = (tw_status (*)(tw_jit**))dlsym(library, "tw_jit_open");
   tw_jit* jit = NULL;
   if (open == NULL || open(&jit) != TW_OK) {
     fprintf(stderr, "%s is no libtilewright_jit\n", path);
@@ -69,7 +70,7 @@ int main(int count, char** arguments) {
   check(tw_runtime_open(&options, &runtime), "runtime");
 
   /* Look the problem up; this loads or compiles its kernel. */
-  const tw_problem problem = {.operation = TW_LINEAR, .m = kM, .n = kN, .k = kK};
+  const tw_problem problem = {.operation = TW_LINEAR, .bias = 1, .m = kM, .n = kN, .k = kK};
   const tw_plan* plan = NULL;
   check(tw_bind(runtime, &problem, &plan), "bind");
   tw_plan_info info = {.struct_bytes = sizeof info};
@@ -79,27 +80,30 @@ int main(int count, char** arguments) {
   /* Fill the operands with small integers, so that the result is exact: rounding has nothing to do. */
   uint16_t* x = aligned_alloc(256, kM * kK * sizeof *x);
   uint16_t* w = aligned_alloc(256, kN * kK * sizeof *w);
+  uint16_t* bias = aligned_alloc(256, 256);
   uint16_t* out = aligned_alloc(256, kM * kN * sizeof *out + 256 - kM * kN * sizeof *out % 256);
-  void* workspace = info.workspace_bytes > 0 ? aligned_alloc(256, (size_t)(info.workspace_bytes + 255) / 256 * 256) : NULL;
-  if (x == NULL || w == NULL || out == NULL) return 1;
+  void* workspace =
+      info.workspace_bytes > 0 ? aligned_alloc(256, (size_t)(info.workspace_bytes + 255) / 256 * 256) : NULL;
+  if (x == NULL || w == NULL || bias == NULL || out == NULL) return 1;
   for (int i = 0; i < kM * kK; ++i) x[i] = toBf16((float)(i % 3 - 1));
   for (int i = 0; i < kN * kK; ++i) w[i] = toBf16((float)(i % 5 - 2));
+  for (int i = 0; i < kN; ++i) bias[i] = toBf16((float)(i % 7 - 3));
 
-  const tw_linear_operands operands = {.x = x, .x_stride = kK, .w = w, .out = out, .out_stride = kN};
+  const tw_linear_operands operands = {.x = x, .x_stride = kK, .w = w, .bias = bias, .out = out, .out_stride = kN};
   const tw_buffers buffers = {.workspace = workspace, .workspace_bytes = info.workspace_bytes};
   check(tw_launch_linear(plan, &operands, &buffers, NULL), "launch");
 
   int wrong = 0;
   for (int m = 0; m < kM; ++m) {
     for (int n = 0; n < kN; ++n) {
-      float expected = 0;
+      float expected = fromBf16(bias[n]);
       for (int k = 0; k < kK; ++k) expected += fromBf16(x[m * kK + k]) * fromBf16(w[n * kK + k]);
       wrong += fromBf16(out[m * kN + n]) != expected;
     }
   }
   printf("%d of %d elements are wrong\n", wrong, kM * kN);
 
-  free(x), free(w), free(out), free(workspace);
+  free(x), free(w), free(bias), free(out), free(workspace);
   tw_runtime_close(runtime);
   tw_databases_close(databases);
   tw_jit_close(jit);
