@@ -1,18 +1,14 @@
-"""Runs the conformance suite's executables on the GPU."""
+"""Runs the conformance suite on the GPU (tests/conformance/main.cpp)."""
 import re
 import subprocess
 
 
-def run(build):
-    """True if every suite of build/tests/conformance passed on cuda:0 and at least one case ran."""
-    executables = sorted(path for path in (build / "tests/conformance").iterdir()
-                         if path.is_file() and path.stat().st_mode & 0o100 and path.name.endswith("_test"))
-    passed, healthy = 0, bool(executables)
-    for executable in executables:
-        process = subprocess.run([executable, "--device=cuda:0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        count = re.search(r"\[  PASSED  \] (\d+) test", process.stdout)
-        passed += int(count.group(1)) if count else 0
-        healthy &= process.returncode == 0
-        print("\n".join(line for line in process.stdout.splitlines() if not re.match(r"\[( RUN      |       OK |-+)\]", line)), flush=True)
-    print(f"conformance: {passed} cases passed, {'healthy' if healthy and passed else 'FAILED'}", flush=True)
-    return healthy and passed > 0
+def run(build, arguments=()):
+    """True if every case passed on cuda:0 and at least one ran. `arguments` go to the suite, such as --huge."""
+    command = [build / "tests/conformance/conformance_gpu", "--device", "cuda:0", "--gtest_brief=1", *arguments]
+    process = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    count = re.search(r"\[  PASSED  \] (\d+) test", process.stdout)
+    healthy = process.returncode == 0 and count is not None and int(count.group(1)) > 0
+    print(process.stdout.rstrip())
+    print(f"conformance: {'all passed' if healthy else f'FAILED (exit code {process.returncode})'}", flush=True)
+    return healthy
