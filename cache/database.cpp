@@ -124,6 +124,7 @@ Result<std::vector<Winner>> Database::winners(std::string_view device, std::vect
                                 "SELECT w.record, w.problem, d.key FROM winners w JOIN devices d ON d.id = w.device "
                                 "WHERE ?1 = '' OR d.key = ?1 ORDER BY d.key, w.problem");
     bindAll(statement, device);
+    RecordReader reader(sqlite);
     std::vector<Winner> winners;
     const auto scan = connection_->guard("list winners", [&]() -> Result<void> {
       while (statement.executeStep()) {
@@ -133,12 +134,12 @@ Result<std::vector<Winner>> Database::winners(std::string_view device, std::vect
             orWarn(connection_->guard(
                        "read a winner",
                        [&]() -> Result<Winner> {
-                         Record record = TW_TRY(readRecord(sqlite, id));
+                         Record record = TW_TRY(reader.record(id));
                          if (record.problem != problem || record.device != key || record.status != RecordStatus::kOk) {
                            return fail(ErrorCode::kCorrupt,
                                        "the winner of {}: record {} is not of that problem or not ok", problem, id);
                          }
-                         return Winner{std::move(record), readWinnerBuilds(sqlite, id)};
+                         return Winner{std::move(record), reader.winnerBuilds(id)};
                        }),
                    path(), warnings);
         if (winner) winners.push_back(std::move(*winner));
@@ -158,10 +159,10 @@ Result<std::vector<Record>> Database::records(const RecordFilter& filter, std::v
                                 "AND (?3 = '' OR r.template = ?3) AND (NOT ?4 OR r.status = 'ok') "
                                 "ORDER BY r.id DESC LIMIT ?5");
     bindAll(statement, filter.problem, filter.device, filter.templateId, static_cast<int>(filter.onlyOk), filter.limit);
+    RecordReader reader(sqlite);
     std::vector<Record> records;
     for (const std::int64_t id : selectIds(*connection_, statement, warnings)) {
-      auto record =
-          orWarn(connection_->guard("read a record", [&] { return readRecord(sqlite, id); }), path(), warnings);
+      auto record = orWarn(connection_->guard("read a record", [&] { return reader.record(id); }), path(), warnings);
       if (record) records.push_back(std::move(*record));
     }
     return records;

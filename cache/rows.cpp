@@ -44,7 +44,52 @@ std::string buildDigest(const StoredBuild& build) {
   return hash.hexDigest();
 }
 
+/// The row that the statement of a RecordReader stands on.
+Result<Record> readRow(SQLite::Statement& statement) {
+  Record record;
+  const auto text = [&](int column) { return statement.getColumn(column).getString(); };
+  const auto number = [&](int column) { return statement.getColumn(column).getDouble(); };
+  const auto integer = [&](int column) { return statement.getColumn(column).getInt(); };
+  record.id = statement.getColumn(0).getInt64();
+  record.problem = text(1), record.device = text(2), record.templateId = text(3), record.configuration = text(4);
+  const auto status = recordStatusFromName(text(5));
+  if (!status) return fail(ErrorCode::kCorrupt, "record {}: unknown status '{}'", record.id, text(5));
+  record.status = *status;
+  record.reason = text(6);
+  record.medianMicroseconds = number(7), record.madMicroseconds = number(8), record.samples = integer(9);
+  record.defaultMicroseconds = number(10), record.runnerUpMicroseconds = number(11);
+  record.error = statement.getColumn(12).isNull() ? std::numeric_limits<double>::quiet_NaN() : number(12);
+  record.resources = text(13), record.toolchain = text(14);
+  record.driverVersion = integer(15), record.powerLimitWatts = integer(16), record.date = text(17);
+  if (recordDigest(record) != text(18)) {
+    return fail(ErrorCode::kCorrupt, "record {}: its fields do not match their digest", record.id);
+  }
+  return record;
+}
+
 }  // namespace
+
+RecordReader::RecordReader(SQLite::Database& sqlite)
+    : record_(sqlite,
+              "SELECT r.id, r.problem, d.key, r.template, r.configuration, r.status, r.reason, r.median_us, r.mad_us, "
+              "r.samples, r.default_us, r.runner_up_us, r.error, r.resources, r.toolchain, r.driver, r.power_limit_w, "
+              "r.date, r.digest FROM records r JOIN devices d ON d.id = r.device WHERE r.id = ?"),
+      builds_(sqlite, "SELECT build_key FROM winner_builds WHERE record = ? ORDER BY ordinal") {}
+
+Result<Record> RecordReader::record(std::int64_t id) {
+  record_.tryReset();
+  bindAll(record_, id);
+  if (!record_.executeStep()) return fail(ErrorCode::kNotFound, "record {} does not exist", id);
+  return readRow(record_);
+}
+
+std::vector<std::string> RecordReader::winnerBuilds(std::int64_t record) {
+  builds_.tryReset();
+  bindAll(builds_, record);
+  std::vector<std::string> keys;
+  while (builds_.executeStep()) keys.push_back(builds_.getColumn(0).getString());
+  return keys;
+}
 
 Result<Record> normalized(SQLite::Database& sqlite, const Record& record) {
   const auto refuse = [&](std::string_view rule) {
@@ -109,36 +154,6 @@ std::int64_t insertRecord(SQLite::Database& sqlite, const Record& record, bool& 
   return find.getColumn(0).getInt64();
 }
 
-Result<Record> readRecord(SQLite::Statement& statement) {
-  Record record;
-  const auto text = [&](int column) { return statement.getColumn(column).getString(); };
-  const auto number = [&](int column) { return statement.getColumn(column).getDouble(); };
-  const auto integer = [&](int column) { return statement.getColumn(column).getInt(); };
-  record.id = statement.getColumn(0).getInt64();
-  record.problem = text(1), record.device = text(2), record.templateId = text(3), record.configuration = text(4);
-  const auto status = recordStatusFromName(text(5));
-  if (!status) return fail(ErrorCode::kCorrupt, "record {}: unknown status '{}'", record.id, text(5));
-  record.status = *status;
-  record.reason = text(6);
-  record.medianMicroseconds = number(7), record.madMicroseconds = number(8), record.samples = integer(9);
-  record.defaultMicroseconds = number(10), record.runnerUpMicroseconds = number(11);
-  record.error = statement.getColumn(12).isNull() ? std::numeric_limits<double>::quiet_NaN() : number(12);
-  record.resources = text(13), record.toolchain = text(14);
-  record.driverVersion = integer(15), record.powerLimitWatts = integer(16), record.date = text(17);
-  if (recordDigest(record) != text(18)) {
-    return fail(ErrorCode::kCorrupt, "record {}: its fields do not match their digest", record.id);
-  }
-  return record;
-}
-
-Result<Record> readRecord(SQLite::Database& sqlite, std::int64_t id) {
-  SQLite::Statement statement(
-      sqlite, fmt::format("SELECT {} FROM records r JOIN devices d ON d.id = r.device WHERE r.id = ?", kRecordColumns));
-  bindAll(statement, id);
-  if (!statement.executeStep()) return fail(ErrorCode::kNotFound, "record {} does not exist", id);
-  return readRecord(statement);
-}
-
 void insertWinner(SQLite::Database& sqlite, std::string_view device, std::string_view problem, std::int64_t record,
                   std::span<const std::string> buildKeys) {
   execute(sqlite, "INSERT OR REPLACE INTO winners (device, problem, record) VALUES (?, ?, ?)",
@@ -148,14 +163,6 @@ void insertWinner(SQLite::Database& sqlite, std::string_view device, std::string
     execute(sqlite, "INSERT INTO winner_builds (record, ordinal, build_key) VALUES (?, ?, ?)", record,
             static_cast<std::int64_t>(i), buildKeys[i]);
   }
-}
-
-std::vector<std::string> readWinnerBuilds(SQLite::Database& sqlite, std::int64_t record) {
-  SQLite::Statement statement(sqlite, "SELECT build_key FROM winner_builds WHERE record = ? ORDER BY ordinal");
-  bindAll(statement, record);
-  std::vector<std::string> keys;
-  while (statement.executeStep()) keys.push_back(statement.getColumn(0).getString());
-  return keys;
 }
 
 Result<void> insertBuild(SQLite::Database& sqlite, const StoredBuild& given, bool& added) {

@@ -49,22 +49,25 @@ std::string recordDigest(const Record& record);
 /// Adds a normalized record, or finds the equal one; its id. `added` says which.
 std::int64_t insertRecord(SQLite::Database& sqlite, const Record& record, bool& added);
 
-/// The columns that `readRecord` wants, of records r and devices d.
-inline constexpr std::string_view kRecordColumns =
-    "r.id, r.problem, d.key, r.template, r.configuration, r.status, r.reason, r.median_us, r.mad_us, r.samples, "
-    "r.default_us, r.runner_up_us, r.error, r.resources, r.toolchain, r.driver, r.power_limit_w, r.date, r.digest";
+/// Reads many records and winners' builds with statements that are prepared once. Usable again after an exception.
+class RecordReader {
+ public:
+  explicit RecordReader(SQLite::Database& sqlite);
 
-/// kCorrupt if the row's status is none, or its fields do not match its digest.
-Result<Record> readRecord(SQLite::Statement& statement);
-/// kNotFound or kCorrupt.
-Result<Record> readRecord(SQLite::Database& sqlite, std::int64_t id);
+  /// kNotFound, or kCorrupt if the row's status is none or its fields do not match its digest.
+  Result<Record> record(std::int64_t id);
+  /// The build keys of a winner's plan, in order.
+  std::vector<std::string> winnerBuilds(std::int64_t record);
+
+ private:
+  SQLite::Statement record_;
+  SQLite::Statement builds_;
+};
 
 std::int64_t insertDevice(SQLite::Database& sqlite, std::string_view key);
 
 void insertWinner(SQLite::Database& sqlite, std::string_view device, std::string_view problem, std::int64_t record,
                   std::span<const std::string> buildKeys);
-/// The build keys of a winner's plan, in order.
-std::vector<std::string> readWinnerBuilds(SQLite::Database& sqlite, std::int64_t record);
 
 /// Adds a build, its kernels and its bytes, or replaces a damaged one of the same key. kInvalidArgument if a key is
 /// empty or the bytes are none or do not match `binary.hash`. `added` says whether the build key is new.

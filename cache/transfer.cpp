@@ -152,7 +152,7 @@ class Merger {
                               "WHERE d.key = ? AND w.problem = ?");
     bindAll(present, stored.device, stored.problem);
     const bool occupied = present.executeStep();
-    const auto kept = occupied ? readRecord(to_, present.getColumn(0).getInt64())
+    const auto kept = occupied ? RecordReader(to_).record(present.getColumn(0).getInt64())
                                : Result<Record>(fail(ErrorCode::kNotFound, "no winner"));
     if (!kept) {  // None there, or a damaged one, which anything intact replaces.
       insertWinner(to_, stored.device, stored.problem, record, winner.buildKeys);

@@ -13,7 +13,8 @@ namespace {
 
 class Verifier {
  public:
-  Verifier(Connection& connection, SQLite::Database& sqlite) : connection_(connection), sqlite_(sqlite) {}
+  Verifier(Connection& connection, SQLite::Database& sqlite)
+      : connection_(connection), sqlite_(sqlite), reader_(sqlite) {}
 
   VerifyReport run() {
     check("check the schema", [&]() -> Result<void> { return checkSchema(sqlite_, connection_.path().string()); });
@@ -60,7 +61,7 @@ class Verifier {
   }
 
   Result<void> checkRecord(std::int64_t id) {
-    TW_TRY(readRecord(sqlite_, id));
+    TW_TRY(reader_.record(id));
     SQLite::Statement json(sqlite_,
                            "SELECT json_valid(problem) AND json_valid(configuration) AND json_valid(resources) "
                            "FROM records WHERE id = ?");
@@ -117,6 +118,7 @@ class Verifier {
 
   Connection& connection_;
   SQLite::Database& sqlite_;
+  RecordReader reader_;
   VerifyReport report_;
 };
 

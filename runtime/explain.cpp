@@ -1,36 +1,45 @@
 #include "runtime/explain.h"
 
-#include <cmath>
-
 #include "format/configuration_json.h"
 #include "format/problem_json.h"
 
 namespace tilewright {
 namespace {
 
-JsonValue orNull(double value) {
-  return std::isfinite(value) && value > 0 ? JsonValue(value) : JsonValue();
+void addLayer(JsonValue& value, int layer, const DatabaseLayers& layers) {
+  if (layer < 0 || static_cast<std::size_t>(layer) >= layers.databases().size()) return;
+  value.add("database", layers.databases()[layer]->path().string());
 }
 
-JsonValue layerJson(int layer, const DatabaseLayers& layers) {
-  if (layer < 0 || static_cast<std::size_t>(layer) >= layers.databases().size()) return {};
-  return layers.databases()[layer]->path().string();
+JsonValue candidateJson(const Candidate& candidate, const DatabaseLayers& layers, bool chosen) {
+  JsonValue value = JsonValue::object({{"status", chosen ? "chosen" : "next"},
+                                       {"template", candidate.kernelTemplate->id()},
+                                       {"configuration", configurationToJson(candidate.configuration.entries())},
+                                       {"provenance", provenanceName(candidate.provenance)},
+                                       {"reason", candidate.reason},
+                                       {"problem", problemToJson(candidate.problem)}});
+  if (candidate.problem.isLinear()) {
+    value.add("precision",
+              precisionName(candidate.kernelTemplate->precision(candidate.problem, candidate.configuration)));
+  }
+  addLayer(value, candidate.layer, layers);
+  const auto addTime = [&](const char* name, double microseconds) {
+    if (microseconds > 0) value.add(name, microseconds);
+  };
+  addTime("median_us", candidate.margin.medianMicroseconds);
+  addTime("default_us", candidate.margin.defaultMicroseconds);
+  addTime("runner_up_us", candidate.margin.runnerUpMicroseconds);
+  if (candidate.margin.medianMicroseconds > 0) value.add("error", candidate.margin.error);
+  addTime("predicted_us", candidate.predictedMicroseconds);
+  return value;
 }
 
-JsonValue candidateJson(const Candidate& candidate, const DatabaseLayers& layers) {
-  const Margin& margin = candidate.margin;
-  JsonValue value = JsonValue::object({
-      {"template", candidate.kernelTemplate->id()},
-      {"configuration", configurationToJson(candidate.configuration.entries())},
-      {"provenance", provenanceName(candidate.provenance)},
-      {"reason", candidate.reason},
-      {"database", layerJson(candidate.layer, layers)},
-      {"median_us", orNull(margin.medianMicroseconds)},
-      {"default_us", orNull(margin.defaultMicroseconds)},
-      {"runner_up_us", orNull(margin.runnerUpMicroseconds)},
-      {"error", margin.medianMicroseconds > 0 && std::isfinite(margin.error) ? JsonValue(margin.error) : JsonValue()},
-      {"predicted_us", orNull(candidate.predictedMicroseconds)},
-  });
+JsonValue refusedJson(const RefusedCandidate& refused, const DatabaseLayers& layers) {
+  JsonValue value = JsonValue::object({{"status", "refused"}, {"template", refused.templateId}});
+  if (!refused.configuration.empty()) value.add("configuration", refused.configuration);
+  addLayer(value, refused.layer, layers);
+  value.add("constraint", refused.refusal.constraint);
+  value.add("reason", refused.refusal.reason);
   return value;
 }
 
@@ -42,27 +51,18 @@ JsonValue linesJson(std::span<const std::string> lines) {
 
 JsonValue explainJson(const Selection& selection, const DeviceInfo& device, const DatabaseLayers& layers,
                       std::span<const std::string> warnings) {
-  JsonValue::Array candidates, refused;
-  for (const Candidate& candidate : selection.candidates) candidates.push_back(candidateJson(candidate, layers));
-  for (const RefusedCandidate& each : selection.refused) {
-    refused.push_back(JsonValue::object({
-        {"template", each.templateId},
-        {"configuration", each.configuration.empty() ? JsonValue() : JsonValue(each.configuration)},
-        {"database", layerJson(each.layer, layers)},
-        {"constraint", each.refusal.constraint},
-        {"reason", each.refusal.reason},
-    }));
+  JsonValue::Array plans;
+  for (const Candidate& candidate : selection.candidates) {
+    plans.push_back(candidateJson(candidate, layers, plans.empty()));
   }
-  return JsonValue::object({
-      {"version", 1},
-      {"problem", problemToJson(selection.problem)},
-      {"device", deviceKey(device)},
-      {"provenance", provenanceName(selection.provenance())},
-      {"candidates", std::move(candidates)},
-      {"refused", std::move(refused)},
-      {"notes", linesJson(selection.notes)},
-      {"warnings", linesJson(warnings)},
-  });
+  for (const RefusedCandidate& refused : selection.refused) plans.push_back(refusedJson(refused, layers));
+  return JsonValue::object({{"version", 1},
+                            {"problem", problemToJson(selection.problem)},
+                            {"device", deviceKey(device)},
+                            {"provenance", provenanceName(selection.provenance())},
+                            {"notes", linesJson(selection.notes)},
+                            {"warnings", linesJson(warnings)},
+                            {"plans", std::move(plans)}});
 }
 
 }  // namespace tilewright

@@ -11,8 +11,9 @@
 
 namespace tilewright {
 
-/// {"version": 1, "problem": {...}, "device": "...", "provenance": "exact", "candidates": [...], "refused": [...],
-///  "notes": [...], "warnings": [...]}, described in docs/formats.md. `warnings` are the dispatcher's.
+/// The listing of `tilewright explain --json` (docs/formats.md): "plans", best first and then what was refused, beside
+/// "problem", "device" and "provenance"; and two lists of lines, "notes" on this selection and the dispatcher's
+/// "warnings".
 JsonValue explainJson(const Selection& selection, const DeviceInfo& device, const DatabaseLayers& layers,
                       std::span<const std::string> warnings);
 

@@ -184,9 +184,10 @@ TW_API int64_t tw_workspace_bytes(const tw_plan* plan);
 /* What tw_prepare_weights fills; 0 if the plan has no use for it. */
 TW_API int64_t tw_prepared_bytes(const tw_plan* plan);
 
-/* What would run for a problem, from which database, why, and what refused the others: one JSON object, written to `text`
- * with a terminating zero if it fits `capacity` bytes. `length`, which may be null, receives its length without the zero;
- * TW_INVALID_ARGUMENT if it does not fit (ask with capacity 0 and a null text for the length: that is TW_OK). Loads nothing. */
+/* What would run for a problem, from which database, why, and what refused the others: one JSON object, as `tilewright
+ * explain --json` prints it, written to `text` with a terminating zero if it fits `capacity` bytes. `length`, which may be
+ * null, receives its length without the zero; TW_INVALID_ARGUMENT if it does not fit (ask with capacity 0 and a null text
+ * for the length: that is TW_OK). Loads nothing. */
 TW_API tw_status tw_explain(tw_runtime* runtime, const tw_problem* problem, char* text, size_t capacity, size_t* length);
 
 /* --- Launching --- */
