@@ -51,7 +51,9 @@ struct ProblemOutcome {
   std::string reason;
   std::optional<WinnerReport> winner;
   std::vector<RefusedPlan> refused;
-  int builds = 0;  ///< binaries stored
+  double defaultRunSeconds = 0;  ///< of the default's first run; 0 if it did not run
+  bool isPostponed = false;      ///< kRemains because its race would take longer than the schedule thought
+  int builds = 0;                ///< binaries stored
   double seconds = 0;
 };
 

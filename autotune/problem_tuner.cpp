@@ -41,8 +41,8 @@ class ProblemTuner : private Runner {
 
  private:
   Result<void> run() {
-    RacePlan plan = planRace(problem_, context_.device, context_.effort, runSeconds_, context_.overheadSeconds,
-                             context_.secondsLeft());
+    RacePlan plan =
+        planRace(problem_, context_.device, context_.effort, runSeconds_, context_.overheadSeconds, raceSeconds());
     // Compilation must not eat the time of the race.
     const double affordable = context_.secondsLeft() / 3 / std::max(context_.buildSeconds, 1e-3);
     if (affordable < plan.cap) plan.cap = std::max(static_cast<int>(affordable), std::min(plan.cap, 4));
@@ -76,6 +76,7 @@ class ProblemTuner : private Runner {
     return context_.measurer.start();
   }
 
+  double raceSeconds() const { return std::min(context_.problemSeconds, left()); }
   double left() const { return std::max(context_.secondsLeft(), 0.1); }
 
   /// False if the problem ended here.
@@ -132,7 +133,15 @@ class ProblemTuner : private Runner {
       const double first = contender.verification.microseconds;
       if (contender.isDefault) {
         runSeconds_ = first * 1e-6;
-        plan = planRace(problem_, context_.device, context_.effort, runSeconds_, context_.overheadSeconds, left());
+        plan =
+            planRace(problem_, context_.device, context_.effort, runSeconds_, context_.overheadSeconds, raceSeconds());
+        outcome_.defaultRunSeconds = runSeconds_;
+        if (const double needed = plan.seconds(runSeconds_, context_.overheadSeconds);
+            context_.postponeSeconds > 0 && needed > context_.postponeSeconds) {
+          outcome_.isPostponed = true;
+          TW_TRY(end(ProblemStatus::kRemains, fmt::format("its race needs {:.0f} s", needed)));
+          return false;
+        }
         if (plan.seconds(runSeconds_, context_.overheadSeconds) > left() && runSeconds_ > 0.5) {
           TW_TRY(end(ProblemStatus::kRemains,
                      fmt::format("a run takes {:.1f} s, the race at least {:.0f} s, {:.0f} s of the budget are left",
@@ -140,14 +149,32 @@ class ProblemTuner : private Runner {
           return false;
         }
       } else if (first > kFirstRunMattersMicroseconds && first > kHopelessFirstRun * fastest) {
-        contender.entry.standing = Standing::kDropped;
-        contender.entry.blocks = {{first}};
-        contender.entry.statistics = summarize(contender.entry.blocks.front());
-        context_.measurer.release(index);
+        dropAfterFirstRun(index);
       }
       fastest = std::min(fastest, first);
     }
-    return context_.mustStop() ? stopHere() : Result<bool>(true);
+    if (context_.mustStop()) return stopHere();
+    admit(plan.entrants);
+    return true;
+  }
+
+  /// Drops all but the default and those whose first runs were the fastest.
+  void admit(int entrants) {
+    std::vector<int> others;
+    for (int i = 0; i < contenders_.size(); ++i) {
+      const Contender& each = contenders_[i];
+      if (each.isAlive && !each.isDefault && each.entry.standing != Standing::kDropped) others.push_back(i);
+    }
+    std::ranges::stable_sort(others, {}, [this](int i) { return contenders_[i].verification.microseconds; });
+    for (std::size_t i = std::max(entrants - 1, 1); i < others.size(); ++i) dropAfterFirstRun(others[i]);
+  }
+
+  void dropAfterFirstRun(int index) {
+    RaceEntry& entry = contenders_[index].entry;
+    entry.standing = Standing::kDropped;
+    entry.blocks = {{contenders_[index].verification.microseconds}};
+    entry.statistics = summarize(entry.blocks.front());
+    context_.measurer.release(index);
   }
 
   Result<bool> stopHere() {

@@ -7,17 +7,19 @@ namespace tilewright::autotune {
 namespace {
 
 struct Level {
-  int cap, probeWarmups, probeRepeats, leaders, rounds, extraRounds, roundWarmups, roundRepeats, refinements;
+  int cap, entrants, probeWarmups, probeRepeats, leaders, rounds, extraRounds, roundWarmups, roundRepeats, refinements;
 };
 
-// From the most thorough to the least that still compares: two candidates with six runs each, and two more tried once.
-constexpr std::array<Level, 6> kLevels{{
-    {64, 2, 5, 8, 6, 6, 2, 15, 3},
-    {24, 1, 5, 6, 4, 4, 1, 10, 1},
-    {12, 1, 3, 4, 3, 2, 1, 7, 0},
-    {12, 1, 2, 4, 3, 1, 1, 3, 0},
-    {8, 0, 2, 3, 2, 1, 0, 3, 0},
-    {4, 0, 1, 2, 2, 0, 0, 3, 0},
+// From the most thorough to the least that still compares: a few candidates run once, and the best one beside the
+// default.
+constexpr std::array<Level, 7> kLevels{{
+    {64, 64, 2, 5, 8, 6, 6, 2, 15, 3},
+    {24, 24, 1, 5, 6, 4, 4, 1, 10, 1},
+    {16, 16, 1, 3, 4, 3, 2, 1, 7, 0},
+    {16, 6, 1, 2, 4, 3, 1, 1, 3, 0},
+    {12, 4, 0, 2, 3, 2, 1, 0, 3, 0},
+    {8, 3, 0, 1, 2, 2, 0, 0, 3, 0},
+    {4, 2, 0, 1, 1, 2, 0, 0, 2, 0},
 }};
 
 constexpr double kSlowerCandidates = 1.5;  // a candidate's mean time over the default's, before the hopeless are out
@@ -66,10 +68,11 @@ RacePlan planOf(const Level& level, const Problem& problem, const DeviceInfo& de
   plan.race.roundWarmups = level.roundWarmups, plan.race.roundRepeats = level.roundRepeats;
   setRests(problem, device, plan);
 
-  const int finalists = std::min(level.cap, level.leaders + 1);
-  plan.runs = kSlowerCandidates * level.cap * (1 + level.probeWarmups + level.probeRepeats) +
+  plan.entrants = level.entrants;
+  const int finalists = std::min(level.entrants, level.leaders + 1);
+  plan.runs = kSlowerCandidates * level.cap + level.entrants * (level.probeWarmups + level.probeRepeats) +
               finalists * level.rounds * (level.roundWarmups + level.roundRepeats);
-  plan.blocks = level.cap + finalists * level.rounds;
+  plan.blocks = level.entrants + finalists * level.rounds;
   return plan;
 }
 
@@ -95,8 +98,9 @@ std::string_view effortName(Effort effort) {
 }
 
 double RacePlan::seconds(double runSeconds, double overheadSeconds) const {
-  const double finals = blocks - cap;
-  return runs * (runSeconds + overheadSeconds) + (cap * probeRestMilliseconds + finals * finalRestMilliseconds) * 1e-3;
+  const double finals = blocks - entrants;
+  return runs * (runSeconds + overheadSeconds) +
+         (entrants * probeRestMilliseconds + finals * finalRestMilliseconds) * 1e-3;
 }
 
 RacePlan planRace(const Problem& problem, const DeviceInfo& device, Effort effort, double runSeconds,

@@ -16,7 +16,8 @@ std::optional<Effort> effortFromName(std::string_view name);
 std::string_view effortName(Effort effort);
 
 struct RacePlan {
-  int cap = 0;          ///< candidates
+  int cap = 0;          ///< candidates that are built and run once
+  int entrants = 0;     ///< of these, how many enter the race: fewer than `cap` when one run tells enough
   int refinements = 0;  ///< rounds of trying the winner's neighbours
   RaceOptions race;
   double probeRestMilliseconds = 0;  ///< idle time before a block, the same for every candidate

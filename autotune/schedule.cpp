@@ -2,23 +2,31 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 namespace tilewright::autotune {
 
 void Calibration::add(std::string_view templateId, double predictedMicroseconds, double measuredMicroseconds) {
   if (predictedMicroseconds <= 0 || measuredMicroseconds <= 0) return;
-  Sum& sum = sums_[std::string(templateId)];
-  sum.logarithms += std::log(measuredMicroseconds / predictedMicroseconds);
-  ++sum.count;
+  points_[std::string(templateId)].push_back(
+      {std::log(predictedMicroseconds), std::log(measuredMicroseconds / predictedMicroseconds)});
 }
 
-double Calibration::factor(std::string_view templateId) const {
-  const auto sum = sums_.find(templateId);
-  return sum == sums_.end() ? 1 : std::exp(sum->second.logarithms / sum->second.count);
+double Calibration::factor(std::string_view templateId, double predictedMicroseconds) const {
+  const auto points = points_.find(templateId);
+  if (points == points_.end() || predictedMicroseconds <= 0) return 1;
+  double weights = 0, sum = 0;
+  for (const Point& point : points->second) {
+    const double distance = std::log(predictedMicroseconds) - point.logPredicted;
+    const double weight = 1 / (0.1 + distance * distance);
+    weights += weight, sum += weight * point.logFactor;
+  }
+  return std::exp(sum / weights);
 }
 
 double Schedule::runSeconds(const ScheduledProblem& problem) const {
-  return problem.defaultMicroseconds * calibration_.factor(problem.defaultTemplate) * 1e-6;
+  if (problem.measuredSeconds > 0) return problem.measuredSeconds;
+  return problem.defaultMicroseconds * calibration_.factor(problem.defaultTemplate, problem.defaultMicroseconds) * 1e-6;
 }
 
 double Schedule::costSeconds(const ScheduledProblem& problem) const {
@@ -37,16 +45,15 @@ const ScheduledProblem* Schedule::peek(double seconds) const {
     return spent == spent_.end() ? 0.0 : spent->second;
   };
   const ScheduledProblem* best = nullptr;
-  double bestWorth = 0, bestSpent = 0;
+  // Compared in this order, smaller first. Equal spending (nothing yet) leaves the choice to the rest.
+  using Rank = std::tuple<double, bool, double>;
+  Rank bestRank;
   for (const ScheduledProblem& each : open_) {
     const double cost = costSeconds(each);
     if (cost > seconds) continue;
-    const double spent = spentOn(each.problem.operation);
-    const double worth = each.count * runSeconds(each) * each.expectedGain / cost;
-    // Equal spending (nothing yet) leaves the choice to the worth.
-    if (best == nullptr || (spent != bestSpent ? spent < bestSpent : worth > bestWorth)) {
-      best = &each, bestWorth = worth, bestSpent = spent;
-    }
+    const double worth = each.count * runSeconds(each) * each.expectedGain / (cost * cost);
+    const Rank rank{spentOn(each.problem.operation), cost > cheapSeconds_, -worth};
+    if (best == nullptr || rank < bestRank) best = &each, bestRank = rank;
   }
   return best;
 }

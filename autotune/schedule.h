@@ -1,12 +1,15 @@
 // Which problem to tune next, and what still fits the budget.
 //
 // A problem's value is the time that tuning it is expected to save: count x predicted time x expected gain. Its cost is
-// the time that its sweep is expected to take: operands, compilation, and runs of every candidate. Within an operation
-// the highest value per cost goes first; between operations the one that has spent the least goes first, so that a
-// short budget brings winners for all of them.
+// the time that its sweep is expected to take: operands, compilation, and runs of every candidate. Between operations
+// the one that has spent the least goes first, so that a short budget brings winners for all of them. Within an
+// operation cheap problems go before dear ones, and among either the highest value / cost^2. (Value / cost would save
+// the most per second of tuning, but it begins with the largest problems, whose races are the shallowest; with the
+// square a budget brings many winners, which also serve the shapes between them.)
 //
 // Predictions come from the templates' cost models, which are right about order and wrong about scale. The schedule
-// corrects them by what was measured: the geometric mean of measured / predicted per template.
+// corrects them by what was measured of the same template: a geometric mean of measured / predicted, in which problems
+// of like predicted time weigh most (what waits for memory and what waits for arithmetic are off by different factors).
 #pragma once
 
 #include <functional>
@@ -26,21 +29,22 @@ struct ScheduledProblem {
   std::string use;                 ///< what calls it; carried along
   std::string defaultTemplate;     ///< id, for the calibration
   double defaultMicroseconds = 0;  ///< predicted, uncorrected
+  double measuredSeconds = 0;      ///< one run of the default, once it ran; replaces the prediction
   double expectedGain = 0;         ///< share of the default's time that tuning may save, 0 to 1
 };
 
-/// Measured over predicted, per template; 1 until something was measured.
+/// Measured over predicted, per template.
 class Calibration {
  public:
   void add(std::string_view templateId, double predictedMicroseconds, double measuredMicroseconds);
-  double factor(std::string_view templateId) const;
+  /// 1 until something of the template was measured.
+  double factor(std::string_view templateId, double predictedMicroseconds) const;
 
  private:
-  struct Sum {
-    double logarithms = 0;
-    int count = 0;
+  struct Point {
+    double logPredicted, logFactor;
   };
-  std::map<std::string, Sum, std::less<>> sums_;
+  std::map<std::string, std::vector<Point>, std::less<>> points_;
 };
 
 class Schedule {
@@ -60,10 +64,18 @@ class Schedule {
   /// Expected cost of everything that is open.
   double remainingSeconds() const;
 
+  /// Up to which cost a problem counts as cheap, in seconds.
+  void setCheap(double seconds) { cheapSeconds_ = seconds; }
+
   /// The next problem whose expected cost fits `seconds`, or null. Valid until the next call.
   const ScheduledProblem* peek(double seconds) const;
   /// Takes it out; the schedule stays as it is when there is none.
   std::optional<ScheduledProblem> take(double seconds);
+  /// Puts a problem back, whose default turned out to take `runSeconds`.
+  void postpone(ScheduledProblem problem, double runSeconds) {
+    problem.measuredSeconds = runSeconds;
+    open_.push_back(std::move(problem));
+  }
   /// Charges the operation with what a problem really took.
   void spent(Operation operation, double seconds) { spent_[operation] += seconds; }
 
@@ -71,6 +83,7 @@ class Schedule {
   std::vector<ScheduledProblem> open_;
   Cost cost_;
   Calibration calibration_;
+  double cheapSeconds_ = 0;
   std::map<Operation, double> spent_;
 };
 

@@ -20,6 +20,11 @@ using Clock = std::chrono::steady_clock;
 // The cost model is what chose the default, so its promise of a gain is modest; measured gains are not.
 constexpr double kLeastGain = 0.05;
 
+// A race is given so many even shares of what is left, for many problems take less, and at least so many seconds.
+constexpr double kShares = 3;
+constexpr double kLeastRaceSeconds = 1;
+constexpr double kPostpone = 3;  // a race that takes so many times its share is put off until the others are done
+
 // Sizes that cover the defaults which templates choose by size: decoding, small batches, prefill.
 constexpr std::int64_t kLadder[] = {1, 8, 32, 128, 512, 4096};
 
@@ -106,6 +111,7 @@ class Sweep {
     submitDefaults();
 
     while (!context_.mustStop()) {
+      shareBudget(schedule);
       std::optional<ScheduledProblem> next = schedule.take(context_.secondsLeft());
       if (!next) break;
       progress_.current = &next->problem;
@@ -118,22 +124,37 @@ class Sweep {
         continue;
       }
       if (input_.device.kind == DeviceKind::kCuda) compileAhead(schedule);
+      const bool mayPostpone = next->measuredSeconds == 0 && !schedule.empty();
+      context_.postponeSeconds = mayPostpone ? kPostpone * context_.problemSeconds : 0;
       const Result<ProblemOutcome> outcome = tuneProblem(context_, listed, schedule.runSeconds(*next));
       if (!outcome) {
         keep({.listed = listed, .status = ProblemStatus::kFailed, .reason = outcome.error().message});
         leave(schedule, "the sweep ended with an error");
         return std::unexpected(outcome.error());
       }
+      compiled_.insert(next->problem.operation);
       schedule.spent(next->problem.operation, std::chrono::duration<double>(Clock::now() - started).count());
-      if (outcome->winner && outcome->winner->defaultStatistics) {
-        schedule.calibration().add(next->defaultTemplate, next->defaultMicroseconds,
-                                   outcome->winner->defaultStatistics->median);
+      const bool hasDefault = outcome->winner && outcome->winner->defaultStatistics;
+      const double measured =
+          hasDefault ? outcome->winner->defaultStatistics->median : outcome->defaultRunSeconds * 1e6;
+      schedule.calibration().add(next->defaultTemplate, next->defaultMicroseconds, measured);
+      if (outcome->isPostponed) {
+        schedule.postpone(std::move(*next), outcome->defaultRunSeconds);
+        continue;
       }
       keep(*outcome);
     }
     progress_.current = nullptr;
     leave(schedule, "");
     return storeDefaults();
+  }
+
+  /// A long list makes each problem's race shorter (down to a second) rather than leaving most of them untuned: between
+  /// two tuned problems the dispatcher trusts what won at both.
+  void shareBudget(Schedule& schedule) {
+    const double share = context_.secondsLeft() / std::max<double>(1, static_cast<double>(schedule.open().size()));
+    context_.problemSeconds = std::max(kLeastRaceSeconds, kShares * share);
+    schedule.setCheap(2 * context_.problemSeconds);
   }
 
   /// What is open remains, each with its reason.
@@ -338,6 +359,7 @@ class Sweep {
   Measurer measurer_;
   TunerContext context_;
   std::map<std::string, StoredPlan> defaults_;
+  std::set<Operation> compiled_;
 };
 
 }  // namespace

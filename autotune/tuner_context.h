@@ -25,6 +25,8 @@ struct TunerContext {
   Effort effort = Effort::kNormal;
   std::uint64_t seed = 1;
   bool force = false;                ///< forget remembered refusals
+  double problemSeconds = 5;         ///< what the race of a problem may take, if the effort does not ask for less
+  double postponeSeconds = 0;        ///< a race that turns out to take longer is put off; 0: none is
   double candidateSeconds = 10;      ///< what a candidate may take beyond twenty runs of the default
   double overheadSeconds = 0;        ///< flush of the cache per run, as measured so far
   double openSecondsPerByte = 5e-9;  ///< operands and references, as measured so far

@@ -33,6 +33,13 @@ TEST(Schedule, mostSavedPerSecondOfTuningFirst) {
   EXPECT_EQ(drain(schedule, 100), (std::vector<double>{1000, 1000, 10}));
 }
 
+TEST(Schedule, cheapProblemsGoBeforeDearOnes) {
+  Schedule schedule = scheduleOf({problemOf(Operation::kLinear, 1e5), problemOf(Operation::kLinear, 10),
+                                  problemOf(Operation::kLinear, 2e5), problemOf(Operation::kLinear, 1000)});
+  schedule.setCheap(2);
+  EXPECT_EQ(drain(schedule, 100), (std::vector<double>{1000, 10, 1e5, 2e5}));
+}
+
 TEST(Schedule, operationsShareTheBudget) {
   Schedule schedule = scheduleOf(
       {problemOf(Operation::kLinear, 5000), problemOf(Operation::kLinear, 4000), problemOf(Operation::kAttention, 20)});
@@ -54,7 +61,21 @@ TEST(Schedule, measurementsCorrectPredictions) {
   schedule.calibration().add("t", 100, 1600);
   // The geometric mean of 4 and 16.
   EXPECT_NEAR(schedule.runSeconds(schedule.open()[0]), 8e-3, 1e-12);
-  EXPECT_EQ(schedule.calibration().factor("another"), 1);
+  EXPECT_EQ(schedule.calibration().factor("another", 100), 1);
+  // Of two measured scales, the nearer one counts more.
+  schedule.calibration().add("two", 10, 10);
+  schedule.calibration().add("two", 10000, 100000);
+  EXPECT_LT(schedule.calibration().factor("two", 12), 1.3);
+  EXPECT_GT(schedule.calibration().factor("two", 9000), 7);
+}
+
+TEST(Schedule, postponedProblemsAreCostedByWhatTheyTook) {
+  Schedule schedule = scheduleOf({problemOf(Operation::kLinear, 1000)});
+  auto problem = schedule.take(100);
+  ASSERT_TRUE(problem);
+  schedule.postpone(*problem, 2);
+  EXPECT_FALSE(schedule.take(100)) << "201 s are expected";
+  EXPECT_TRUE(schedule.take(300));
 }
 
 }  // namespace
