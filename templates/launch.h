@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "base/dtype.h"
+#include "base/inline_vector.h"
 
 namespace tilewright {
 
@@ -55,9 +56,8 @@ class KernelArguments {
 
   /// Appends a `const __grid_constant__` tensor map parameter.
   void tensorMap(const TensorMap& map) {
-    assert(mapCount_ < kMaximumTensorMaps);
-    mapSlot_[mapCount_] = static_cast<std::uint8_t>(count_);
-    maps_[mapCount_++] = map;
+    mapSlot_[maps_.size()] = static_cast<std::uint8_t>(count_);
+    maps_.add(map);
     append(kTensorMapBytes, 64);
   }
 
@@ -65,7 +65,7 @@ class KernelArguments {
   std::byte* slot(int index) { return storage_.data() + offset_[index]; }
   const std::byte* slot(int index) const { return storage_.data() + offset_[index]; }
   int slotBytes(int index) const { return bytes_[index]; }
-  std::span<const TensorMap> maps() const { return {maps_.data(), static_cast<std::size_t>(mapCount_)}; }
+  std::span<const TensorMap> maps() const { return maps_.span(); }
   /// The argument index of the i-th tensor map.
   int mapSlot(int i) const { return mapSlot_[i]; }
 
@@ -82,11 +82,10 @@ class KernelArguments {
   alignas(64) std::array<std::byte, kMaximumBytes> storage_;
   std::array<std::uint16_t, kMaximumCount> offset_;
   std::array<std::uint16_t, kMaximumCount> bytes_;
-  std::array<TensorMap, kMaximumTensorMaps> maps_;
+  InlineVector<TensorMap, kMaximumTensorMaps> maps_;
   std::array<std::uint8_t, kMaximumTensorMaps> mapSlot_;
   std::size_t used_ = 0;
   int count_ = 0;
-  int mapCount_ = 0;
 };
 
 struct Launch {
@@ -98,9 +97,10 @@ struct Launch {
   Kind kind = Kind::kKernel;
   int kernel = 0;  ///< index into the plan's kernels: the entries of its build requests, in order
   Dim3 grid, block, cluster;
-  std::uint32_t sharedBytes = 0;         ///< dynamic shared memory
-  bool programmaticDependent = false;    ///< may start before the launch before it ends (the kernel waits by griddepcontrol)
-  bool cooperative = false;              ///< all blocks must be resident at once
+  std::uint32_t sharedBytes = 0;  ///< dynamic shared memory
+  bool programmaticDependent =
+      false;                 ///< may start before the launch before it ends (the kernel waits by griddepcontrol)
+  bool cooperative = false;  ///< all blocks must be resident at once
   KernelArguments arguments;
 
   void* fillTarget = nullptr;
@@ -112,10 +112,7 @@ class LaunchList {
  public:
   static constexpr int kMaximumLaunches = 8;
 
-  Launch& add() {
-    assert(count_ < kMaximumLaunches);
-    return launches_[count_++];
-  }
+  Launch& add() { return launches_.add(); }
   Launch& addKernel(int kernel, Dim3 grid, Dim3 block, std::uint32_t sharedBytes = 0) {
     Launch& launch = add();
     launch.kernel = kernel, launch.grid = grid, launch.block = block, launch.sharedBytes = sharedBytes;
@@ -127,21 +124,20 @@ class LaunchList {
     launch.fillTarget = target, launch.fillValue = value, launch.fillBytes = bytes;
   }
 
-  std::span<Launch> launches() { return {launches_.data(), static_cast<std::size_t>(count_)}; }
-  std::span<const Launch> launches() const { return {launches_.data(), static_cast<std::size_t>(count_)}; }
+  std::span<Launch> launches() { return launches_.span(); }
+  std::span<const Launch> launches() const { return launches_.span(); }
 
  private:
-  std::array<Launch, kMaximumLaunches> launches_;
-  int count_ = 0;
+  InlineVector<Launch, kMaximumLaunches> launches_;
 };
 
 /// Operands of `linear` and `q4k_linear`, addresses on the plan's device. Strides in elements.
 struct LinearOperands {
   const void* x = nullptr;  ///< BF16 [m, k]
   std::int64_t xStride = 0;
-  const void* w = nullptr;  ///< Q4_K super-blocks [n, k / 256], or BF16 [n, k], without gaps
+  const void* w = nullptr;     ///< Q4_K super-blocks [n, k / 256], or BF16 [n, k], without gaps
   const void* bias = nullptr;  ///< BF16 [n]; exactly when the problem has a bias
-  void* out = nullptr;  ///< BF16 [m, n]
+  void* out = nullptr;         ///< BF16 [m, n]
   std::int64_t outStride = 0;
 };
 
@@ -152,11 +148,11 @@ struct Strides {
 
 /// Operands of `attention`, addresses on the plan's device.
 struct AttentionOperands {
-  const void* q = nullptr;  ///< [b, hq, lq, d]
-  const void* k = nullptr;  ///< [b, hkv, capacity, d]
-  const void* v = nullptr;  ///< [b, hkv, capacity, d]
-  void* out = nullptr;      ///< [b, hq, lq, d]
-  float* lse = nullptr;     ///< [b, hq, lq] without gaps; exactly when the problem asks for it
+  const void* q = nullptr;              ///< [b, hq, lq, d]
+  const void* k = nullptr;              ///< [b, hkv, capacity, d]
+  const void* v = nullptr;              ///< [b, hkv, capacity, d]
+  void* out = nullptr;                  ///< [b, hq, lq, d]
+  float* lse = nullptr;                 ///< [b, hq, lq] without gaps; exactly when the problem asks for it
   const std::int32_t* kvLen = nullptr;  ///< [b], clamped to [0, capacity] on the device; null: capacity
   std::int64_t capacity = 0;
   float scale = 0;  ///< factor of Q K^T, usually 1 / sqrt(d)

@@ -134,6 +134,9 @@ Result<KernelHandle> CudaDevice::find(LoadedBinary& binary, std::string_view ent
   TW_TRY(api_->check(api_->moduleGetFunction(&function, static_cast<CudaBinary&>(binary).module(), name.c_str()),
                      "cannot find kernel {} in the binary", name));
 
+  // NOTE: modules load lazily, and what loads at the first launch would break a graph capture.
+  TW_TRY(api_->check(api_->loadFunction(function), "cannot load kernel {}", name));
+
   // Allow all the dynamic shared memory that the static part leaves, and clusters beyond the portable size of 8.
   int staticBytes = 0;
   TW_TRY(api_->check(api_->funcGetAttribute(&staticBytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function),

@@ -42,4 +42,10 @@ std::string DriverApi::functionName(CUfunction function) const {
   return name;
 }
 
+CUresult DriverApi::loadFunction(CUfunction function) const {
+  using Load = CUresult (*)(CUfunction);
+  const auto load = reinterpret_cast<Load>(library_.find("cuFuncLoad"));
+  return load == nullptr ? CUDA_SUCCESS : load(function);
+}
+
 }  // namespace tilewright

@@ -82,6 +82,8 @@ class DriverApi {
 
   /// The entry's name, for messages; "kernel" when the driver is too old to tell.
   std::string functionName(CUfunction function) const;
+  /// Loads the entry's code now; drivers before CUDA 12.4 cannot be asked and do so by themselves.
+  CUresult loadFunction(CUfunction function) const;
 
  private:
   explicit DriverApi(SharedLibrary library) : library_(std::move(library)) {}
