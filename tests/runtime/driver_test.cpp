@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
@@ -15,6 +16,7 @@
 #include "compiler/nvrtc/nvrtc_compiler.h"
 #include "runtime/device.h"
 #include "runtime/driver/cuda_device.h"
+#include "runtime/driver/cuda_stream.h"
 #include "tests/runtime/driver_test_kernels.h"
 
 namespace tilewright {
@@ -304,6 +306,58 @@ TEST_F(DriverTest, measuresTheCopyBandwidth) {
   std::ranges::sort(sorted);
   std::printf("saxpy of 1 GiB: median %.1f us, %.2f TB/s of %.2f\n", sorted[sorted.size() / 2],
               3.0 * kBytes / sorted[sorted.size() / 2] / 1e6, device_->info().memoryBytesPerSecond / 1e12);
+}
+
+TEST_F(DriverTest, capturesAKernelThatNeverRan) {
+  const std::unique_ptr<LoadedBinary> fresh = device_->load(gpu_->binary).value();
+  const std::array kernels = {device_->find(*fresh, "addOne").value()};
+  const DeviceBuffer counter = gpu_->upload(std::vector<int>{0});
+  const std::unique_ptr<CudaStream> stream = createCudaStream(0).value();
+  const auto captured = stream->capture([&](StreamHandle handle) {
+    LaunchList launches;
+    launches.addKernel(0, {2}, {32}).arguments.pointer(counter.data());
+    return device_->launch(launches, kernels, handle);
+  });
+  ASSERT_TRUE(captured) << captured.error().message;
+  EXPECT_EQ(gpu_->download<int>(counter)[0], 0) << "a capture must run nothing";
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(stream->replay());
+  ASSERT_TRUE(stream->synchronize());
+  EXPECT_EQ(gpu_->download<int>(counter)[0], 3 * 2 * 32);
+}
+
+TEST_F(DriverTest, measuresTheHostCostOfALaunch) {
+  // Printed for the reader: what the host spends per launch, argument lists and tensor maps included.
+  if (!isHopper()) GTEST_SKIP() << "tensor maps need sm_90";
+  const DeviceBuffer memory = device_->allocate(1 << 20).value();
+  const std::array kernels = {gpu_->find("addOne"), gpu_->find("copyBox")};
+  const auto time = [&](const char* what, auto add) {
+    constexpr int kLaunches = 500;  // fewer than the driver queues, so that the host never waits for the GPU
+    double best = 1e9;
+    for (int repeat = 0; repeat < 5; ++repeat) {
+      const auto start = std::chrono::steady_clock::now();
+      for (int i = 0; i < kLaunches; ++i) {
+        LaunchList launches;
+        add(launches);
+        ASSERT_TRUE(device_->launch(launches, kernels, nullptr));
+      }
+      const std::chrono::duration<double, std::micro> elapsed = std::chrono::steady_clock::now() - start;
+      best = std::min(best, elapsed.count() / kLaunches);
+      ASSERT_TRUE(device_->synchronize());
+    }
+    std::printf("host cost of a launch %s: %.2f us\n", what, best);
+  };
+  const auto addPlain = [&](LaunchList& launches) {
+    launches.addKernel(0, {1}, {32}).arguments.pointer(memory.data());
+  };
+  const auto addMapped = [&](LaunchList& launches) {
+    Launch& launch = launches.addKernel(1, {1}, {128});
+    launch.arguments.tensorMap(
+        {.base = memory.data(), .rank = 2, .size = {256, 256}, .strideBytes = {512}, .box = {32, 16}});
+    launch.arguments.pointer(static_cast<char*>(memory.data()) + (1 << 19));
+    launch.arguments.value(0), launch.arguments.value(0);
+  };
+  time("with one pointer", addPlain);
+  time("with a tensor map", addMapped);
 }
 
 TEST_F(DriverTest, handsOnWhatFailsWhileItMeasures) {
