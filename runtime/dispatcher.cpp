@@ -122,7 +122,21 @@ std::vector<Candidate> defaultCandidates(const Problem& problem, const DeviceInf
 Dispatcher::Dispatcher(const DeviceInfo& device, const DatabaseLayers& layers,
                        std::span<const Template* const> templates)
     : device_(device), templates_(templates) {
-  for (const DatabaseLayers::LayeredWinner& winner : layers.winners(deviceKey(device), warnings_)) add(winner);
+  // What was recorded of the machine is no part of the key, but who reads a time should know that it was another's.
+  std::map<std::pair<int, int>, int> elsewhere;  // By driver and power limit.
+  const auto winners = layers.winners(deviceKey(device), warnings_);
+  for (const DatabaseLayers::LayeredWinner& winner : winners) {
+    add(winner);
+    const Record& record = winner.winner.record;
+    const bool same = record.driverVersion == device.driverVersion && record.powerLimitWatts == device.powerLimitWatts;
+    if (!same) ++elsewhere[{record.driverVersion, record.powerLimitWatts}];
+  }
+  for (const auto& [machine, count] : elsewhere) {
+    warnings_.push_back(fmt::format(
+        "{} of {} winners were measured with driver {} and a power limit of {} W; here it is "
+        "driver {} and {} W",
+        count, winners.size(), machine.first, machine.second, device.driverVersion, device.powerLimitWatts));
+  }
 }
 
 void Dispatcher::add(const DatabaseLayers::LayeredWinner& layered) {

@@ -193,6 +193,7 @@ TEST_F(CApiCpu, aWinnerOfADatabaseRunsFromItsBinary) {
   Record record = samples::record(1, 10);
   record.problem = toJson(problem), record.device = deviceKey(device->info());
   record.templateId = standard.kernelTemplate->id(), record.configuration = configuration.json();
+  record.driverVersion = device->info().driverVersion, record.powerLimitWatts = device->info().powerLimitWatts;
   const samples::TemporaryFolder folder;
   const std::string path = folder / "cpu.twdb";
   ASSERT_TRUE(samples::open(path)->commitWinner(record, builds));

@@ -222,6 +222,20 @@ TEST_F(DispatcherTest, winnersOfAnotherDeviceDoNotCount) {
   EXPECT_EQ(best(linear(512)), "default q4k_linear.tma tile=64");
 }
 
+TEST_F(DispatcherTest, winnersOfAnotherDriverOrPowerLimitCountAndAreReported) {
+  store({{linear(512), 128}});
+  const auto database = samples::open(paths_[0]);
+  Record record = samples::record(1);
+  record.problem = toJson(linear(600)), record.device = deviceKey(fakes::deviceInfo());
+  record.templateId = "q4k_linear.tma", record.configuration = R"({"tile": 128})";
+  record.powerLimitWatts = 500;
+  ASSERT_TRUE(database->commitWinner(record, {}));
+  EXPECT_EQ(best(linear(600)), "exact q4k_linear.tma tile=128");
+  EXPECT_THAT(
+      dispatcher_->warnings(),
+      testing::ElementsAre(HasSubstr("1 of 2 winners were measured with driver 13000 and a power limit of 500 W")));
+}
+
 TEST_F(DispatcherTest, aMoreExactWinnerServesALooserProblemWhenItIsFaster) {
   // The fake default of fp8 is predicted to take 20 us.
   store({{linear(512), 128, 15, 40}});

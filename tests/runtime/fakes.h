@@ -19,6 +19,7 @@ namespace tilewright::fakes {
 inline DeviceInfo deviceInfo() {
   DeviceInfo device = *nominalDevice("sm_90a");
   device.memoryBytes = std::int64_t{1} << 36;
+  device.driverVersion = 13000, device.powerLimitWatts = 700;
   return device;
 }
 
