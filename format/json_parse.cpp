@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
@@ -197,8 +198,8 @@ Result<JsonValue> parseJson(std::string_view text, const JsonLimits& limits) {
   }
   TreeBuilder builder(text, limits);
   try {
-    const CountingIterator begin(text.data(), builder.furthest());
-    const CountingIterator end(text.data() + text.size(), builder.furthest());
+    const CountingIterator begin(std::to_address(text.begin()), builder.furthest());
+    const CountingIterator end(std::to_address(text.end()), builder.furthest());
     if (!nlohmann::json::sax_parse(begin, end, &builder)) return std::unexpected(builder.takeError());
   } catch (const std::exception& exception) {
     return fail(ErrorCode::kInternal, "cannot read JSON: {}", exception.what());

@@ -40,6 +40,20 @@ void appendList(std::string& out, char open, char close, const Elements& element
 
 }  // namespace
 
+JsonValue::JsonValue() = default;
+JsonValue::JsonValue(const JsonValue& other) = default;
+JsonValue::JsonValue(JsonValue&& other) noexcept = default;
+JsonValue& JsonValue::operator=(const JsonValue& other) = default;
+JsonValue& JsonValue::operator=(JsonValue&& other) noexcept = default;
+JsonValue::~JsonValue() = default;
+JsonValue::JsonValue(bool value) : value_(value) {}
+JsonValue::JsonValue(int value) : value_(std::int64_t{value}) {}
+JsonValue::JsonValue(std::int64_t value) : value_(value) {}
+JsonValue::JsonValue(double value) : value_(value) {}
+JsonValue::JsonValue(const char* value) : value_(std::string(value)) {}
+JsonValue::JsonValue(std::string_view value) : value_(std::string(value)) {}
+JsonValue::JsonValue(std::string value) : value_(std::move(value)) {}
+JsonValue::JsonValue(Array value) : value_(std::move(value)) {}
 JsonValue::JsonValue(Object value) : value_(std::move(value)) {}
 
 JsonValue JsonValue::object(std::initializer_list<JsonMember> members) {

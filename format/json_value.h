@@ -28,15 +28,21 @@ class JsonValue {
   using Array = std::vector<JsonValue>;
   using Object = std::vector<JsonMember>;
 
-  JsonValue() = default;
-  JsonValue(bool value) : value_(value) {}
-  JsonValue(int value) : value_(std::int64_t{value}) {}
-  JsonValue(std::int64_t value) : value_(value) {}
-  JsonValue(double value) : value_(value) {}
-  JsonValue(const char* value) : value_(std::string(value)) {}
-  JsonValue(std::string_view value) : value_(std::string(value)) {}
-  JsonValue(std::string value) : value_(std::move(value)) {}
-  JsonValue(Array value) : value_(std::move(value)) {}
+  // Defined where JsonMember is complete.
+  JsonValue();
+  JsonValue(const JsonValue& other);
+  JsonValue(JsonValue&& other) noexcept;
+  JsonValue& operator=(const JsonValue& other);
+  JsonValue& operator=(JsonValue&& other) noexcept;
+  ~JsonValue();
+  JsonValue(bool value);
+  JsonValue(int value);
+  JsonValue(std::int64_t value);
+  JsonValue(double value);
+  JsonValue(const char* value);
+  JsonValue(std::string_view value);
+  JsonValue(std::string value);
+  JsonValue(Array value);
   JsonValue(Object value);
   /// {{"op", "linear"}, {"n", 8}}: an object with its members in this order.
   static JsonValue object(std::initializer_list<JsonMember> members);

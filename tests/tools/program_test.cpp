@@ -329,6 +329,41 @@ TEST_F(ProgramTest, compilePrintsTheRequestWithoutACompiler) {
   EXPECT_THAT(readBack("kernel.cu"), HasSubstr("__global__"));
 }
 
+TEST_F(ProgramTest, compileEmitsEveryStageOfATileProgram) {
+  if (!TILEWRIGHT_HAS_TILE) GTEST_SKIP() << "built without the tile compiler";
+  struct Case {
+    std::string stage, part;
+  };
+  for (const auto& [stage, part] : std::initializer_list<Case>{{"request", "\"kind\": \"tile\""},
+                                                               {"tile", "tile.program_id"},
+                                                               {"llvm", "define "},
+                                                               {"assembly", ".text"},
+                                                               {"object",
+                                                                "\x7f"
+                                                                "ELF"},
+                                                               {"resources", "q4kLinearPortable"}}) {
+    const Outcome outcome = run({"compile", kProblem, "--arch", "x86-64-v3", "--emit", stage});
+    EXPECT_EQ(outcome.exitCode, kExitSuccess) << stage << outcome.errors;
+    EXPECT_THAT(outcome.output, HasSubstr(part)) << stage;
+  }
+  expectError(run({"compile", kProblem, "--arch", "x86-64-v3", "--emit", "ptx"}), kExitNotFound, "has no stage ptx");
+}
+
+TEST_F(ProgramTest, compileEmitsEveryStageOfACudaTemplate) {
+  for (const auto& [stage, part] :
+       std::initializer_list<std::pair<std::string, std::string>>{{"ptx", ".target sm_90a"},
+                                                                  {"cubin",
+                                                                   "\x7f"
+                                                                   "ELF"},
+                                                                  {"resources", "registers"}}) {
+    const Outcome outcome = run({"compile", kProblem, "--arch", "sm_90a", "--emit", stage});
+    if (outcome.exitCode == kExitUnavailable) GTEST_SKIP() << "no NVRTC: " << outcome.errors;
+    EXPECT_EQ(outcome.exitCode, kExitSuccess) << stage << outcome.errors;
+    EXPECT_THAT(outcome.output, HasSubstr(part)) << stage;
+  }
+  expectError(run({"compile", kProblem, "--arch", "sm_90a", "--emit", "llvm"}), kExitNotFound, "has no stage llvm");
+}
+
 TEST_F(ProgramTest, compileRefusesPlansByName) {
   const auto compile = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"compile", kProblem, "--arch", "sm_90a"});

@@ -20,7 +20,7 @@ constexpr std::uint64_t kMaximumTensorNameBytes = 64;  // GGUF specification
 constexpr std::uint64_t kMaximumKept = 4096;  // bytes of strings, elements of arrays; longer ones are passed over
 constexpr std::uint64_t kMaximumHeaderBytes = std::uint64_t{256} << 20;
 
-enum ValueType : std::uint32_t {
+enum ValueType : std::uint8_t {
   kU8,
   kI8,
   kU16,

@@ -48,7 +48,7 @@ constexpr ClassDefault kClassDefaults[] = {
     {"gemma3_text", "max_position_embeddings", 131072},
 };
 
-enum class LayerKind { kFull, kSliding, kChunked, kLinear, kLatent, kOther };
+enum class LayerKind : std::uint8_t { kFull, kSliding, kChunked, kLinear, kLatent, kOther };
 
 // A config object in which a null counts as missing.
 class Config {

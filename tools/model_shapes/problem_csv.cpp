@@ -6,7 +6,7 @@
 namespace tilewright {
 namespace {
 
-enum class CellKind { kText, kInteger, kFlag, kNumber };
+enum class CellKind : std::uint8_t { kText, kInteger, kFlag, kNumber };
 
 struct Column {
   std::string_view name;
