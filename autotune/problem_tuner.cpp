@@ -220,11 +220,14 @@ class ProblemTuner : private Runner {
     return !context_.mustStop() && expectedMicroseconds * 1e-6 < context_.secondsLeft();
   }
 
+  bool mayLinger() override { return secondsSince(raceStart_) < raceSeconds(); }
+
   /// Races the verified contenders that `racing_` names. The entries go back to the contenders.
   RaceResult raceThese(std::vector<int> racing, const RacePlan& plan) {
     racing_ = std::move(racing);
     plan_ = plan;
     blocksRun_ = 0;
+    raceStart_ = Clock::now();
     blocksExpected_ = static_cast<int>(plan.blocks);
     int defaultCandidate = -1;
     std::vector<Candidate> candidates;
@@ -371,6 +374,7 @@ class ProblemTuner : private Runner {
   std::vector<int> racing_;
   RacePlan plan_;
   int blocksRun_ = 0, blocksExpected_ = 0;
+  Clock::time_point raceStart_;
   int winner_ = -1;
   bool complete_ = false;
 };

@@ -9,6 +9,7 @@ namespace {
 
 constexpr int kEnoughSamples = 10;  // of a candidate that nothing competes with any more, and of the default
 constexpr double kDisputedRatio = 1.03;
+constexpr int kLeastRounds = 2;
 
 bool isRunning(const RaceEntry& entry) {
   return entry.statistics.count > 0 && entry.standing != Standing::kFailed && entry.standing != Standing::kDropped &&
@@ -115,6 +116,7 @@ class Race {
       if (runners.empty()) return false;
       if (runners.size() == 1 && result_.entries[runners.front()].statistics.count >= kEnoughSamples) break;
       if (round >= options_.rounds && !disputed()) break;
+      if (round >= kLeastRounds && !runner_.mayLinger()) break;
 
       std::ranges::rotate(runners, runners.begin() + round % static_cast<int>(runners.size()));
       for (const int candidate : runners) {

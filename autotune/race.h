@@ -39,6 +39,9 @@ class Runner {
   virtual Result<std::vector<double>> run(const Block& block) = 0;
   /// Whether a block that is expected to take this long still fits the budget, and nobody asked to stop.
   virtual bool mayRun(double expectedMicroseconds) { return true; }
+  /// Whether more rounds are worth their time, once every finalist has had two. The race then ends, it is not cut
+  /// short.
+  virtual bool mayLinger() { return true; }
 };
 
 struct RaceOptions {

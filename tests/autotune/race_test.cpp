@@ -118,6 +118,20 @@ TEST(Race, slowProblemsDropCandidatesAfterOneRun) {
   EXPECT_EQ(runner.runs[1], 1);
 }
 
+TEST(Race, twoRoundsEndARaceThatMayNotLinger) {
+  class Hasty : public SyntheticRunner {
+   public:
+    using SyntheticRunner::SyntheticRunner;
+    bool mayLinger() override { return false; }
+  };
+  Hasty runner({100, 100.1, 80});
+  runner.noise = 0.2;
+  const RaceResult result = race(3, 0, inOrder(3), runner, {});
+  EXPECT_TRUE(result.complete);
+  EXPECT_GE(result.winner, 0);
+  EXPECT_LE(runner.runs[0], 4 + 2 * 6) << "the probe and two rounds";
+}
+
 TEST(Race, budgetThatEndsInTheProbeLeavesNoWinner) {
   SyntheticRunner runner({100, 90, 95});
   runner.budget = 700;
