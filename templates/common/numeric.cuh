@@ -48,12 +48,16 @@ __device__ __forceinline__ U32 packHalf(float low, float high) {
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
   return pair;
 }
-/// Both halves become the low (the high) half of `pair`.
+/// Both halves become the low (the high) half of `pair`; half-precision arithmetic takes it without an instruction.
 __device__ __forceinline__ U32 broadcastLow(U32 pair) {
-  return __byte_perm(pair, pair, 0x1010);
+  U32 v;
+  asm("{.reg .b16 low, high; mov.b32 {low, high}, %1; mov.b32 %0, {low, low};}" : "=r"(v) : "r"(pair));
+  return v;
 }
 __device__ __forceinline__ U32 broadcastHigh(U32 pair) {
-  return __byte_perm(pair, pair, 0x3232);
+  U32 v;
+  asm("{.reg .b16 low, high; mov.b32 {low, high}, %1; mov.b32 %0, {high, high};}" : "=r"(v) : "r"(pair));
+  return v;
 }
 
 __device__ __forceinline__ U32 fmaHalf2(U32 a, U32 b, U32 c) {

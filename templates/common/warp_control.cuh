@@ -28,6 +28,17 @@ __device__ __forceinline__ void namedBarrierArrive(int id, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
+/// The same barrier; returns whether `value` holds in any thread, which the compiler knows to be uniform.
+__device__ __forceinline__ bool namedBarrierAny(int id, int threads, bool value) {
+  U32 any;
+  asm volatile(
+      "{.reg .pred p, q; setp.ne.u32 p, %3, 0; barrier.cta.red.or.pred q, %1, %2, p; selp.u32 %0, 1, 0, q;}"
+      : "=r"(any)
+      : "r"(id), "r"(threads), "r"(static_cast<U32>(value))
+      : "memory");
+  return any != 0;
+}
+
 __device__ __forceinline__ U32 clusterRank() {
   U32 rank;
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
@@ -63,6 +74,13 @@ __device__ __forceinline__ void waitForPreviousKernel() {
 }
 __device__ __forceinline__ void letNextKernelStart() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+
+/// threadIdx.x, read where it stands: the compiler neither moves nor merges the reads, nor what follows from them.
+__device__ __forceinline__ int opaqueThreadIndex() {
+  int index;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(index));
+  return index;
 }
 
 /// One lane of a converged warp, always the same.

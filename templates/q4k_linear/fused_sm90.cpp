@@ -43,11 +43,16 @@ struct FusedArguments {
   const float* rowInverses;
   const float* tokenScales;
   const void* bias;
+  void* out;
+  std::int64_t outStride;
   void* partials;
   std::uint32_t* counters;
   std::int32_t m, n, mPadded;
   SplitSchedule schedule;
 };
+
+/// The copy engine clips stores in units of 16 bytes.
+bool isRagged(const LinearShape& shape) { return shape.n % 8 != 0; }
 
 /// Where what lies in the workspace, and in the prepared weights.
 struct Layout {
@@ -177,7 +182,7 @@ std::vector<Parameter> FusedTemplate::parameters(const Problem& problem, const D
   return {{"arithmetic", "operands of the product: 0 s8, 1 e4m3, 2 bf16", values},
           {"scale_k", "k per activation scale: 0 a token's whole k, 256",
            s8 ? std::vector<std::int64_t>{0, 256} : std::vector<std::int64_t>{0}},
-          {"tokens", "rows of x of a tile", {256, 16, 32, 64, 128, 176, 192}},
+          {"tokens", "rows of x of a tile", {256, 16, 32, 64, 128, 176, 192, 224}},
           {"warpgroups", "consumer warpgroups of a block, 64 rows of W each", {2, 3, 4, 5}},
           {"step_k", "k between waits for products", {64, 128, 256}},
           {"buffers", "sets of A registers: 2 convert under the own products, 1 under the others'", {2, 1}},
@@ -206,6 +211,10 @@ std::optional<Refusal> FusedTemplate::refusesConfiguration(const Problem& proble
                                          tile.stepK, tile.buffers)};
   }
   if (tile.isBf16() && tile.helper == 0) return Refusal{"helper", "bf16 reads its factors from the helper's table"};
+  if (isRagged(shape) && tile.tokens > 192) {
+    return Refusal{"ragged", fmt::format("n = {} is no multiple of 8, whose store leaves registers for 192 tokens, not {}",
+                                         shape.n, tile.tokens)};
+  }
   if (tile.registersWanted() > tile.registersGiven()) {
     return Refusal{"registers", fmt::format("a consumer thread needs about {} registers, {} warpgroups leave it {}",
                                             tile.registersWanted(), tile.warpgroups, tile.registersGiven())};
@@ -264,7 +273,7 @@ Precision FusedTemplate::precision(const Problem&, const Configuration& configur
   return Precision::kExact;
 }
 
-std::vector<BuildRequest> FusedTemplate::buildRequests(const Problem&, const DeviceInfo& device,
+std::vector<BuildRequest> FusedTemplate::buildRequests(const Problem& problem, const DeviceInfo& device,
                                                        const Configuration& configuration,
                                                        const SourceCatalog& sources) const {
   const FusedTile tile(configuration);
@@ -298,6 +307,7 @@ std::vector<BuildRequest> FusedTemplate::buildRequests(const Problem&, const Dev
   for (const auto& [name, value] : configuration.entries()) {
     if (name != "split_blocks") parameters.emplace_back(name, fmt::to_string(value));
   }
+  parameters.emplace_back("ragged", isRagged(problem.linear) ? "1" : "0");
   parameters.emplace_back("stages_x", fmt::to_string(tile.stagesX()));
   parameters.emplace_back("shared_bytes", fmt::to_string(tile.sharedBytes()));
   BuildRequest& product = add(kKernelSource, {"q4kLinearFused"}, std::move(parameters));
@@ -410,6 +420,8 @@ void FusedTemplate::encode(const Problem& problem, const DeviceInfo& device, con
                                         .rowInverses = static_cast<const float*>(rows) + layout.nPadded,
                                         .tokenScales = reinterpret_cast<const float*>(workspace.scales),
                                         .bias = shape.bias ? linear.bias : nullptr,
+                                        .out = linear.out,
+                                        .outStride = linear.outStride,
                                         .partials = workspace.partials,
                                         .counters = reinterpret_cast<std::uint32_t*>(workspace.counters),
                                         .m = static_cast<std::int32_t>(shape.m),

@@ -64,19 +64,20 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   __syncthreads();
 
   // Part ways.
+  const SegmentWalker walker(p.schedule);
   const int warpgroup = threadIdx.x / 128;
   if (warpgroup == kWarpgroups) {
     shrinkRegisters<kProducerRegisters>();
     const int warp = threadIdx.x / 32 % 4;
     if (warp == 0) {
-      if (electOneLane()) produceWeights(p, mapW, shared);
+      if (electOneLane()) produceWeights(p, mapW, shared, walker);
     } else if (warp == 1) {
-      if (electOneLane()) produceActivations(p, mapX, shared);
+      if (electOneLane()) produceActivations(p, mapX, shared, walker);
     } else if (kHelper) {
-      produceTable(p, shared, threadIdx.x % 64);
+      produceTable(p, shared, walker, threadIdx.x % 64);
     }
   } else {
     growRegisters<kConsumerRegisters>();
-    consume(p, mapOut, shared, warpgroup);
+    consume(p, mapOut, shared, walker, warpgroup);
   }
 }

@@ -13,35 +13,34 @@ namespace tilewright {
 /// This thread's two rows, 8 apart, in the W ring.
 class WeightReader {
  public:
-  __device__ __forceinline__ WeightReader(const SharedView& shared, int warpgroup) : shared_(shared) {
-    const int lane = threadIdx.x % 32, row = warpgroup * 64 + threadIdx.x / 32 % 4 * 16 + lane / 4;
-    offset_ = shared.w(0) + row * kBlockBytes + lane % 4 * (kIsBf16 ? 2 : 4);
-    rowOffset_ = shared.w(0) + row * kBlockBytes;
-    tableOffset_ = shared.table(0) + tableOffset(0, row);
-  }
+  __device__ __forceinline__ explicit WeightReader(const SharedView& shared) : shared_(shared) {}
 
-  /// Before the first super-block of a tile whose rows begin at `row`.
-  __device__ __forceinline__ void beginTile(const FusedArguments& p, int row) {
+  /// Before the first super-block of a tile, whose rows for this warpgroup begin at `row`.
+  __device__ __forceinline__ void beginTile(const FusedArguments& p, int warpgroup, int row) {
+    // NOTE: computed anew for each tile, from a value that the compiler cannot move, so that no register holds them while a
+    // split tile is added up.
+    const int thread = opaqueThreadIndex(), lane = thread % 32, mine = thread / 32 % 4 * 16 + lane / 4;
+    const int tileRow = warpgroup * 64 + mine;
+    rowOffset_ = shared_.w(0) + tileRow * kBlockBytes;
+    wordOffset_ = lane % 4 * (kIsBf16 ? 2 : 4);
+    tableOffset_ = shared_.table(0) + tableOffset(0, tileRow);
     if constexpr (!kHelper) {
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        inverse_[i] =
-            kTopWeight * __ldg(p.rowInverses + row + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4 + 8 * i);
-      }
+      for (int i = 0; i < 2; ++i) inverse_[i] = kTopWeight * __ldg(p.rowInverses + row + mine + 8 * i);
     }
   }
 
   __device__ __forceinline__ void open() {
     barrierWait(shared_.fullW(ring_.stage), ring_.phase);
     if constexpr (kHelper) barrierWait(shared_.fullTable(ring_.stage), ring_.phase);
-    piece_ = offset_ + ring_.stage * kBytesW;
+    const U32 block = rowOffset_ + ring_.stage * kBytesW;
+    piece_ = block + wordOffset_;
     if constexpr (kHelper)
       table_ = tableOffset_ + ring_.stage * kBytesTable;
     else {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const U32 header = rowOffset_ + ring_.stage * kBytesW + i * 8 * kBlockBytes;
-        factors_[i] = unpackFactors(loadShared4(header), inverse_[i]);
+        factors_[i] = unpackFactors(loadShared4(block + i * 8 * kBlockBytes), inverse_[i]);
       }
     }
   }
@@ -84,7 +83,7 @@ class WeightReader {
   const SharedView& shared_;
   const ConvertConstants constants_;
   RingPosition ring_;
-  U32 offset_, rowOffset_, tableOffset_;
+  U32 rowOffset_, wordOffset_, tableOffset_;
   U32 piece_, table_;
   float inverse_[2];
   BlockFactors factors_[2];
@@ -116,9 +115,9 @@ __device__ __forceinline__ void promote(float (&sums)[kCount], Accumulator (&acc
 }
 
 __device__ __forceinline__ void consume(const FusedArguments& p, const TensorMapParameter& mapOut,
-                                        const SharedView& shared, int warpgroup) {
+                                        const SharedView& shared, SegmentWalker walker, int warpgroup) {
   waitForPreviousKernel();
-  WeightReader weights(shared, warpgroup);
+  WeightReader weights(shared);
   RingPosition ring;  // of x
   const U64 descriptor0 = wgmmaDescriptor128(shared.x(0));
   const auto release = [&](int stage) {
@@ -129,8 +128,7 @@ __device__ __forceinline__ void consume(const FusedArguments& p, const TensorMap
   float sums[kPromotes ? kTokens / 2 : 1];
   U32 a[kBuffers][kChunksPerStep][kProductsPerChunk][4];
 
-  SegmentWalker walker(p.schedule);
-  for (Segment segment; walker.next(p.schedule, segment);) {
+  for (Segment segment; walker.nextUniform(p.schedule, segment);) {
     const int row = segment.tile / p.schedule.tokenTiles * kRows + warpgroup * 64;
     const int token = segment.tile % p.schedule.tokenTiles * kTokens;
     // NOTE: zeros, not a first product that ignores the accumulators: else the last segment's values stay alive in
@@ -140,7 +138,7 @@ __device__ __forceinline__ void consume(const FusedArguments& p, const TensorMap
       if constexpr (kPromotes) sums[i] = 0.0f;
       accumulators[i] = 0;
     }
-    weights.beginTile(p, row);
+    weights.beginTile(p, warpgroup, row);
     if constexpr (kBuffers == 2) {
       weights.open();
       weights.convert(a[0], 0);

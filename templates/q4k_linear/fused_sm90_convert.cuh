@@ -1,13 +1,13 @@
 // From nibbles to the A registers of wgmma.
 //
 // s8 and e4m3, 13 instructions for 8 weights. With s = d sc / r and o = base - 112 s - dmin mn / r in half precision
-// (base 1536 for s8, 0 for e4m3), two weights of a word at a time:
+// (base 1280 for s8, 0 for e4m3), two weights of a word at a time:
 //
 //   (w & 0x00f000f0) | 0x57005700 = (112 + q0, 112 + q2)      a half's mantissa bits 4 to 7 are worth 1 to 8 there
-//   * s + o                       = (1536 + v0, 1536 + v2)    s8: the low byte of each half is v, rounded to nearest
+//   * s + o                       = (1280 + v0, 1280 + v2)    s8: the low byte of each half is v, rounded to nearest
 //
 // The other nibbles come the same way from w << 4, w >> 4 and w >> 8; one PRMT packs four bytes (e4m3: two
-// conversions). 112 s is close to 1536 for common scales, so o is small and its rounding, half an ulp, too. |v| is at
+// conversions). 112 s is close to 1280 for common scales, so o is small and its rounding, half an ulp, too. |v| is at
 // most 125 before rounding: o's own rounding adds up to 2 where d is negative, and a byte must not wrap.
 //
 // bf16, 3 instructions a weight: a nibble at bit 12 (16) of an FP32 mantissa below the exponent of 2048 (128) is worth
@@ -27,7 +27,7 @@ struct ConvertConstants {
   U32 half1024 = inRegister(0x64006400);  // 1024, 1024
 };
 
-constexpr float kBase = kIsS8 ? 1536.0f : 0.0f;
+constexpr float kBase = kIsS8 ? 1280.0f : 0.0f;
 
 /// s and o of sub-blocks 2 c (low half) and 2 c + 1 (high half), o rounded once.
 __device__ __forceinline__ uint2 factorsPrecise(const BlockFactors& f, int c) {
@@ -39,7 +39,7 @@ __device__ __forceinline__ uint2 factorsPrecise(const BlockFactors& f, int c) {
 
 /// The same in seven half-precision instructions; o is rounded twice.
 __device__ __forceinline__ uint2 factorsFast(const BlockFactors& f, const ConvertConstants& constants, int c) {
-  constexpr U32 kHalf1024 = 0x64006400, kMinus112 = 0xd700d700, kBase2 = kIsS8 ? 0x66006600 : 0;
+  constexpr U32 kHalf1024 = 0x64006400, kMinus112 = 0xd700d700, kBase2 = kIsS8 ? 0x65006500 : 0;
   const U32 select = c % 2 != 0 ? 0x5352 : 0x5150;  // bytes 2 c and 2 c + 1 over 0x64: 1024 + byte
   const U32 d = packHalf(f.d, f.d), dmin = packHalf(f.dmin, f.dmin);
   const U32 s = mulHalf2(subHalf2(__byte_perm(f.scales[c / 2], constants.half1024, select), kHalf1024), d);

@@ -31,7 +31,7 @@ __device__ __forceinline__ void addBits(U32 bits, float& v) {
 /// Stores this warpgroup's part of a split tile. Returns whether it was the last part; then `values` is the sum of all,
 /// in the order of their numbers.
 template <typename Value, int kValues>
-__device__ __forceinline__ bool addUpParts(const FusedArguments& p, const SharedView& shared, int warpgroup, int tile,
+__device__ __forceinline__ bool addUpParts(const FusedArguments& p, int warpgroup, int tile,
                                            Value (&values)[kValues]) {
   const TileParts parts(p.schedule, tile);
   const int thread = threadIdx.x % 128;
@@ -48,13 +48,13 @@ __device__ __forceinline__ bool addUpParts(const FusedArguments& p, const Shared
   // Count this part; whoever completes the count sees the others' stores.
   __threadfence();
   namedBarrier(1 + warpgroup, 128);
+  bool isLast = false;
   if (thread == 0) {
     U32* counter = p.counters + (tile - p.schedule.wholeTiles) * kWarpgroups + warpgroup;
-    storeShared(shared.isLast(warpgroup), atomicAdd(counter, 1u) == static_cast<U32>(parts.count()) - 1);
+    isLast = atomicAdd(counter, 1u) == static_cast<U32>(parts.count()) - 1;
     __threadfence();
   }
-  namedBarrier(1 + warpgroup, 128);
-  if (loadShared(shared.isLast(warpgroup)) == 0) return false;
+  if (!namedBarrierAny(1 + warpgroup, 128, isLast)) return false;
 
   const uint4* first = partials + static_cast<I64>(parts.slot(0)) * kSlotVectors;
 #pragma unroll
@@ -133,7 +133,19 @@ __device__ __forceinline__ void storeTile(const FusedArguments& p, const TensorM
     }
     fenceAsyncShared();
     namedBarrier(1 + warpgroup, 128);
-    if (leader) tmaStore2d(&mapOut, row, token + t, buffer);
+    if (kRagged == 0 || row + 64 <= p.n) {
+      if (leader) tmaStore2d(&mapOut, row, token + t, buffer);
+    } else {
+      // The copy engine clips in units of 16 bytes: store the last row's piece one by one.
+      const int thread = opaqueThreadIndex() % 128, column = thread % 64;
+#pragma unroll 1
+      for (int line = thread / 64; line < kOutTokens; line += 2) {
+        if (row + column < p.n && token + t + line < p.m) {
+          const U32 v = loadShared16(buffer + line * 128 + ((column / 8 ^ line % 8) << 4) + column % 8 * 2);
+          p.out[(token + t + line) * p.outStride + row + column] = static_cast<U16>(v);
+        }
+      }
+    }
   }
 }
 
@@ -141,7 +153,7 @@ template <typename Value, int kValues>
 __device__ __forceinline__ void finishSegment(const FusedArguments& p, const TensorMapParameter& mapOut,
                                               const SharedView& shared, int warpgroup, const Segment& segment, int row,
                                               int token, Value (&values)[kValues]) {
-  if (segment.isWhole(p.schedule) || addUpParts(p, shared, warpgroup, segment.tile, values)) {
+  if (segment.isWhole(p.schedule) || addUpParts(p, warpgroup, segment.tile, values)) {
     storeTile(p, mapOut, shared, warpgroup, row, token, values);
   }
 }

@@ -15,6 +15,7 @@
 //   kStagesW      super-blocks in the W ring
 //   kStagesX      128-byte pieces in the x ring
 //   kHelper       1: two producer warps unpack the factors
+//   kRagged       1: n is no multiple of 8, so the last rows are stored without the copy engine
 static_assert(kArithmetic >= 0 && kArithmetic <= 2, "s8, e4m3 or bf16");
 static_assert(kScaleK == 0 || (kScaleK == 256 && kArithmetic == 0), "only s8 promotes");
 static_assert(kTokens % 16 == 0 && kTokens <= 256, "wgmma's N; activation stages keep the swizzle's 1024 bytes");
@@ -39,11 +40,12 @@ constexpr int kStagesPerBlock = kBlockWeights / kStageK;
 constexpr int kChunksPerStage = kStageK / kChunkK;
 constexpr int kProductsPerChunk = kIsBf16 ? 4 : 2;  // wgmma of 32 bytes of k
 
-// Registers of a thread after setmaxnreg; the sum over the block is at most 65536.
-constexpr int kConsumerRegisters = kWarpgroups <= 2 ? 232 : kWarpgroups == 3 ? 152 : kWarpgroups == 4 ? 112 : 88;
-constexpr int kProducerRegisters = kWarpgroups <= 2 ? 40 : kWarpgroups == 3 ? 56 : kWarpgroups == 4 ? 56 : 40;
-static_assert(kThreads * kProducerRegisters / (kWarpgroups + 1) + kWarpgroups * 128 * kConsumerRegisters <= 65536,
-              "registers of an SM");
+// Registers of a thread at launch and after setmaxnreg, which deals out what the block got at launch and no more.
+constexpr int kLaunchRegisters = 65536 / kThreads / 8 * 8;
+constexpr int kConsumerRegisters = kWarpgroups <= 2 ? 232 : kWarpgroups == 3 ? 152 : kWarpgroups == 4 ? 104 : 88;
+constexpr int kProducerRegisters = kWarpgroups <= 2 ? 40 : kWarpgroups == 3 ? 56 : kWarpgroups == 4 ? 64 : 40;
+static_assert(kWarpgroups * kConsumerRegisters + kProducerRegisters <= (kWarpgroups + 1) * kLaunchRegisters,
+              "setmaxnreg waits forever for registers that the block does not have");
 
 constexpr int kUnitBytes = 64 * kBlockBytes;                             // one copy of W
 constexpr int kTableEntryBytes = kIsBf16 ? 16 : 8;                       // factors of two sub-blocks of a row
@@ -59,6 +61,8 @@ struct FusedArguments {
   const float* rowInverses;  // [n padded], the inverses, or 0; unused with bf16
   const float* tokenScales;  // [m padded], or [k / 256, m padded] with kScaleK; unused with bf16
   const U16* bias;           // BF16 [n], or null
+  U16* out;                  // BF16 [m, n], rows of outStride elements
+  I64 outStride;
   float4* partials;          // [slot, warpgroup, vector, thread]; unused without split tiles
   U32* counters;             // [split tile, warpgroup], zero; unused without split tiles
   I32 m, n, mPadded;
@@ -77,8 +81,7 @@ constexpr int kOffsetTable = kOffsetW + kStagesW * kBytesW;
 constexpr int kOffsetScales = kOffsetTable + kStagesW * kBytesTable;
 constexpr int kOffsetBarriers = kOffsetScales + kStagesX * kBytesScales;
 constexpr int kBarriers = 3 * kStagesW + 2 * kStagesX;
-constexpr int kOffsetIsLast = kOffsetBarriers + 8 * kBarriers;              // a word per warpgroup
-constexpr int kDeviceSharedBytes = kOffsetIsLast + 4 * kWarpgroups + 1024;  // 1024: alignment of the base
+constexpr int kDeviceSharedBytes = kOffsetBarriers + 8 * kBarriers + 1024;  // 1024: alignment of the base
 static_assert(kDeviceSharedBytes == kSharedBytes, "shared memory as the host computes it");
 static_assert(kSharedBytes <= 232448, "shared memory of a block");
 
@@ -96,7 +99,6 @@ struct SharedView {
   __device__ __forceinline__ U32 fullTable(int s) const { return fullW(2 * kStagesW + s); }
   __device__ __forceinline__ U32 fullX(int s) const { return fullW(3 * kStagesW + s); }
   __device__ __forceinline__ U32 emptyX(int s) const { return fullW(3 * kStagesW + kStagesX + s); }
-  __device__ __forceinline__ U32 isLast(int warpgroup) const { return base + kOffsetIsLast + 4 * warpgroup; }
 };
 
 /// The entry of a row of the tile and chunk c of a super-block in a stage's table.

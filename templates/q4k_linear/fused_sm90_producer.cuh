@@ -11,9 +11,8 @@ namespace tilewright {
 
 /// One thread: a super-block of every row of the tile per stage. Rows past n are read as zeros.
 __device__ __forceinline__ void produceWeights(const FusedArguments& p, const TensorMapParameter& map,
-                                               const SharedView& shared) {
+                                               const SharedView& shared, SegmentWalker walker) {
   RingPosition ring;
-  SegmentWalker walker(p.schedule);
   for (Segment segment; walker.next(p.schedule, segment);) {
     const int row = segment.tile / p.schedule.tokenTiles * kRows;
     for (int block = segment.begin; block < segment.end; ++block) {
@@ -32,10 +31,9 @@ __device__ __forceinline__ void produceWeights(const FusedArguments& p, const Te
 /// One thread: 128 bytes of k of every token of the tile per stage; a super-block's token scales ride with its last
 /// stage.
 __device__ __forceinline__ void produceActivations(const FusedArguments& p, const TensorMapParameter& map,
-                                                   const SharedView& shared) {
+                                                   const SharedView& shared, SegmentWalker walker) {
   waitForPreviousKernel();
   RingPosition ring;
-  SegmentWalker walker(p.schedule);
   for (Segment segment; walker.next(p.schedule, segment);) {
     const int token = segment.tile % p.schedule.tokenTiles * kTokens;
     for (int piece = segment.begin * kStagesPerBlock; piece < segment.end * kStagesPerBlock; ++piece) {
@@ -54,10 +52,10 @@ __device__ __forceinline__ void produceActivations(const FusedArguments& p, cons
 }
 
 /// 64 threads: the factors of every row and chunk of a super-block, in the form that the conversion takes.
-__device__ __forceinline__ void produceTable(const FusedArguments& p, const SharedView& shared, int thread) {
+__device__ __forceinline__ void produceTable(const FusedArguments& p, const SharedView& shared, SegmentWalker walker,
+                                             int thread) {
   RingPosition ring;
-  SegmentWalker walker(p.schedule);
-  for (Segment segment; walker.next(p.schedule, segment);) {
+  for (Segment segment; walker.nextUniform(p.schedule, segment);) {
     float inverse[kWarpgroups];
     const int row = segment.tile / p.schedule.tokenTiles * kRows + thread;
 #pragma unroll

@@ -24,7 +24,7 @@ std::int64_t FusedTile::sharedBytes(std::int64_t stagesX) const {
   const std::int64_t store = (outTokens() * 128 + 1023) / 1024 * 1024;
   const std::int64_t table = helper != 0 ? 4 * rows() * (isBf16() ? 16 : 8) : 0;
   const std::int64_t scales = promotes() ? tokens * 4 : 0;
-  const std::int64_t barriers = 8 * (3 * stagesW + 2 * stagesX) + 4 * warpgroups;
+  const std::int64_t barriers = 8 * (3 * stagesW + 2 * stagesX);
   return stagesX * (tokens * 128 + scales) + warpgroups * store + stagesW * (rows() * 144 + table) + barriers + 1024;
 }
 
@@ -42,7 +42,7 @@ std::int64_t FusedTile::registersWanted() const {
 }
 
 std::int64_t FusedTile::registersGiven() const {
-  return warpgroups <= 2 ? 232 : warpgroups == 3 ? 152 : warpgroups == 4 ? 112 : 88;
+  return warpgroups <= 2 ? 232 : warpgroups == 3 ? 152 : warpgroups == 4 ? 104 : 88;
 }
 
 double FusedTile::predictMicroseconds(const LinearShape& shape, const DeviceInfo& device) const {
