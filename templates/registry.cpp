@@ -5,15 +5,18 @@
 #include "templates/attention/portable.h"
 #include "templates/linear/plain_cuda.h"
 #include "templates/linear/portable.h"
+#include "templates/q4k_linear/fused_sm90.h"
 #include "templates/q4k_linear/plain_cuda.h"
 #include "templates/q4k_linear/portable.h"
+#include "templates/q4k_linear/small_m_sm90.h"
 #include "templates/template.h"
 
 namespace tilewright {
 
 std::span<const Template* const> allTemplates() {
-  static const std::array kTemplates{&linearPlainCuda(),   &linearPortable(),     &q4kLinearPlainCuda(),
-                                     &q4kLinearPortable(), &attentionPlainCuda(), &attentionPortable()};
+  static const std::array kTemplates{&linearPlainCuda(),     &linearPortable(),     &q4kLinearPlainCuda(),
+                                     &q4kLinearPortable(),   &q4kLinearExactSm90(), &q4kLinearFusedSm90(),
+                                     &q4kLinearSmallMSm90(), &attentionPlainCuda(), &attentionPortable()};
   return kTemplates;
 }
 

@@ -31,11 +31,10 @@ __device__ __forceinline__ void namedBarrierArrive(int id, int threads) {
 /// The same barrier; returns whether `value` holds in any thread, which the compiler knows to be uniform.
 __device__ __forceinline__ bool namedBarrierAny(int id, int threads, bool value) {
   U32 any;
-  asm volatile(
-      "{.reg .pred p, q; setp.ne.u32 p, %3, 0; barrier.cta.red.or.pred q, %1, %2, p; selp.u32 %0, 1, 0, q;}"
-      : "=r"(any)
-      : "r"(id), "r"(threads), "r"(static_cast<U32>(value))
-      : "memory");
+  asm volatile("{.reg .pred p, q; setp.ne.u32 p, %3, 0; barrier.cta.red.or.pred q, %1, %2, p; selp.u32 %0, 1, 0, q;}"
+               : "=r"(any)
+               : "r"(id), "r"(threads), "r"(static_cast<U32>(value))
+               : "memory");
   return any != 0;
 }
 

@@ -52,7 +52,9 @@ struct FusedArguments {
 };
 
 /// The copy engine clips stores in units of 16 bytes.
-bool isRagged(const LinearShape& shape) { return shape.n % 8 != 0; }
+bool isRagged(const LinearShape& shape) {
+  return shape.n % 8 != 0;
+}
 
 /// Where what lies in the workspace, and in the prepared weights.
 struct Layout {
@@ -188,7 +190,7 @@ std::vector<Parameter> FusedTemplate::parameters(const Problem& problem, const D
           {"buffers", "sets of A registers: 2 convert under the own products, 1 under the others'", {2, 1}},
           {"stages_w", "super-blocks of k in the ring of weights", {4, 3, 6}},
           {"helper", "1: two warps unpack the scales of the weights, 0: each consumer does", {1, 0}},
-          {"split_blocks", "fewest super-blocks of k of a part of a tile; 0: tiles are not split", {0, 1, 4}}};
+          {"split", "cuts along k: 0 none, 1 equal shares for all blocks, 2 equal slices of a tile", {0, 2, 1}}};
 }
 
 std::optional<Refusal> FusedTemplate::refusesConfiguration(const Problem& problem, const DeviceInfo& device,
@@ -212,8 +214,9 @@ std::optional<Refusal> FusedTemplate::refusesConfiguration(const Problem& proble
   }
   if (tile.isBf16() && tile.helper == 0) return Refusal{"helper", "bf16 reads its factors from the helper's table"};
   if (isRagged(shape) && tile.tokens > 192) {
-    return Refusal{"ragged", fmt::format("n = {} is no multiple of 8, whose store leaves registers for 192 tokens, not {}",
-                                         shape.n, tile.tokens)};
+    return Refusal{"ragged",
+                   fmt::format("n = {} is no multiple of 8, whose store leaves registers for 192 tokens, not {}",
+                               shape.n, tile.tokens)};
   }
   if (tile.registersWanted() > tile.registersGiven()) {
     return Refusal{"registers", fmt::format("a consumer thread needs about {} registers, {} warpgroups leave it {}",
@@ -241,7 +244,7 @@ Configuration FusedTemplate::defaultConfiguration(const Problem& problem, const 
   for (const auto& usual : kUsual) {
     for (const std::int64_t stepK : {usual[2], std::int64_t{64}}) {
       for (const std::int64_t scaleK : {0, 256}) {
-        for (const std::int64_t splitBlocks : {0, 1}) {
+        for (const std::int64_t split : {0, 2, 1}) {
           const Configuration candidate({{"arithmetic", arithmetic},
                                          {"scale_k", scaleK},
                                          {"tokens", usual[0]},
@@ -250,7 +253,7 @@ Configuration FusedTemplate::defaultConfiguration(const Problem& problem, const 
                                          {"buffers", usual[3]},
                                          {"stages_w", usual[4]},
                                          {"helper", usual[5]},
-                                         {"split_blocks", splitBlocks}});
+                                         {"split", split}});
           if (refusesConfiguration(problem, device, candidate)) continue;
           const double time = predictMicroseconds(problem, device, candidate);
           if (time < bestTime) best = candidate, bestTime = time;
@@ -305,7 +308,7 @@ std::vector<BuildRequest> FusedTemplate::buildRequests(const Problem& problem, c
 
   std::vector<std::pair<std::string, std::string>> parameters;
   for (const auto& [name, value] : configuration.entries()) {
-    if (name != "split_blocks") parameters.emplace_back(name, fmt::to_string(value));
+    if (name != "split") parameters.emplace_back(name, fmt::to_string(value));
   }
   parameters.emplace_back("ragged", isRagged(problem.linear) ? "1" : "0");
   parameters.emplace_back("stages_x", fmt::to_string(tile.stagesX()));

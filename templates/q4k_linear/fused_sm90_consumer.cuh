@@ -17,8 +17,8 @@ class WeightReader {
 
   /// Before the first super-block of a tile, whose rows for this warpgroup begin at `row`.
   __device__ __forceinline__ void beginTile(const FusedArguments& p, int warpgroup, int row) {
-    // NOTE: computed anew for each tile, from a value that the compiler cannot move, so that no register holds them while a
-    // split tile is added up.
+    // NOTE: computed anew for each tile, from a value that the compiler cannot move, so that no register holds them
+    // while a split tile is added up.
     const int thread = opaqueThreadIndex(), lane = thread % 32, mine = thread / 32 % 4 * 16 + lane / 4;
     const int tileRow = warpgroup * 64 + mine;
     rowOffset_ = shared_.w(0) + tileRow * kBlockBytes;

@@ -14,13 +14,6 @@ __device__ __forceinline__ U32 bitsOf(int v) {
 __device__ __forceinline__ U32 bitsOf(float v) {
   return __float_as_uint(v);
 }
-__device__ __forceinline__ void fromBits(U32 bits, int& v) {
-  v = static_cast<int>(bits);
-}
-__device__ __forceinline__ void fromBits(U32 bits, float& v) {
-  v = __uint_as_float(bits);
-}
-
 __device__ __forceinline__ void addBits(U32 bits, int& v) {
   v += static_cast<int>(bits);
 }
@@ -30,9 +23,8 @@ __device__ __forceinline__ void addBits(U32 bits, float& v) {
 
 /// Stores this warpgroup's part of a split tile. Returns whether it was the last part; then `values` is the sum of all,
 /// in the order of their numbers.
-template <typename Value, int kValues>
-__device__ __forceinline__ bool addUpParts(const FusedArguments& p, int warpgroup, int tile,
-                                           Value (&values)[kValues]) {
+template <bool kIntegers, typename Value, int kValues>
+__device__ __forceinline__ bool addUpParts(const FusedArguments& p, int warpgroup, int tile, Value (&values)[kValues]) {
   const TileParts parts(p.schedule, tile);
   const int thread = threadIdx.x % 128;
   uint4* const partials = reinterpret_cast<uint4*>(p.partials) + warpgroup * (kValues / 4) * 128 + thread;
@@ -56,17 +48,15 @@ __device__ __forceinline__ bool addUpParts(const FusedArguments& p, int warpgrou
   }
   if (!namedBarrierAny(1 + warpgroup, 128, isLast)) return false;
 
-  const uint4* first = partials + static_cast<I64>(parts.slot(0)) * kSlotVectors;
+  // Sums of two parts, and of integers, do not depend on the order: add to what the registers hold. Else begin anew.
+  const bool keepsOwn = kIntegers || parts.count() == 2;
+  if (!keepsOwn) {
 #pragma unroll
-  for (int i = 0; i < kValues / 4; ++i) {
-    const uint4 v = __ldcg(first + i * 128);
-    fromBits(v.x, values[4 * i]);
-    fromBits(v.y, values[4 * i + 1]);
-    fromBits(v.z, values[4 * i + 2]);
-    fromBits(v.w, values[4 * i + 3]);
+    for (int i = 0; i < kValues; ++i) values[i] = 0;
   }
 #pragma unroll 1
-  for (int part = 1; part < parts.count(); ++part) {
+  for (int part = 0; part < parts.count(); ++part) {
+    if (keepsOwn && part == parts.own()) continue;
     const uint4* other = partials + static_cast<I64>(parts.slot(part)) * kSlotVectors;
     // NOTE: batches bound how many loads the assembler keeps in registers; all at once spill.
     constexpr int kBatch = kValues / 4 < 8 ? kValues / 4 : 8;
@@ -153,7 +143,7 @@ template <typename Value, int kValues>
 __device__ __forceinline__ void finishSegment(const FusedArguments& p, const TensorMapParameter& mapOut,
                                               const SharedView& shared, int warpgroup, const Segment& segment, int row,
                                               int token, Value (&values)[kValues]) {
-  if (segment.isWhole(p.schedule) || addUpParts(p, warpgroup, segment.tile, values)) {
+  if (segment.isWhole(p.schedule) || addUpParts < kIsS8 && !kPromotes > (p, warpgroup, segment.tile, values)) {
     storeTile(p, mapOut, shared, warpgroup, row, token, values);
   }
 }

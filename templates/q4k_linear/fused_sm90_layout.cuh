@@ -63,8 +63,8 @@ struct FusedArguments {
   const U16* bias;           // BF16 [n], or null
   U16* out;                  // BF16 [m, n], rows of outStride elements
   I64 outStride;
-  float4* partials;          // [slot, warpgroup, vector, thread]; unused without split tiles
-  U32* counters;             // [split tile, warpgroup], zero; unused without split tiles
+  float4* partials;  // [slot, warpgroup, vector, thread]; unused without split tiles
+  U32* counters;     // [split tile, warpgroup], zero; unused without split tiles
   I32 m, n, mPadded;
   SplitSchedule schedule;
 };

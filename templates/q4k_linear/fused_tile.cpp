@@ -18,7 +18,7 @@ FusedTile::FusedTile(const Configuration& configuration)
       buffers(configuration["buffers"]),
       stagesW(configuration["stages_w"]),
       helper(configuration["helper"]),
-      splitBlocks(configuration["split_blocks"]) {}
+      splitMode(static_cast<SplitMode>(configuration["split"])) {}
 
 std::int64_t FusedTile::sharedBytes(std::int64_t stagesX) const {
   const std::int64_t store = (outTokens() * 128 + 1023) / 1024 * 1024;
@@ -67,7 +67,11 @@ double FusedTile::predictMicroseconds(const LinearShape& shape, const DeviceInfo
   const double memory = (count(shape.n) * count(shape.k) / 256 * 144 + count(shape.m) * count(shape.k + shape.n) * 2) /
                         std::max(1.0, 0.85 * device.memoryBytesPerSecond) * 1e6;
 
-  const double split = plan.slots > 0 ? 2.0 + 3.0 * count(slotBytes()) / 100e3 : 0;  // write, count, read back
+  // A cut: write a part, count, read the others' back, at about 50 bytes a nanosecond; shares cut twice a block.
+  const double cuts = plan.slots == 0 ? 0 : splitMode == SplitMode::kShares ? 2 : 1;
+  const double parts = count(plan.slots) / 2 / count(std::max(1, plan.splitTiles));
+  const double split =
+      cuts * (2.0 + count(slotBytes()) / 80e3) + (cuts > 0 ? std::max(0.0, parts - 2) * count(slotBytes()) / 110e3 : 0);
   const double quantize = isBf16() ? 0 : 1.5 + count(shape.m) * count(shape.k) * 3 / 3.5e12 * 1e6;
   return 5.0 + std::max(compute, memory) + 0.2 * std::min(compute, memory) + split + quantize;
 }

@@ -14,7 +14,8 @@ enum class FusedArithmetic : std::int64_t { kS8 = 0, kE4m3 = 1, kBf16 = 2 };
 
 struct FusedTile {
   FusedArithmetic arithmetic;
-  std::int64_t scaleK, tokens, warpgroups, stepK, buffers, stagesW, helper, splitBlocks;
+  std::int64_t scaleK, tokens, warpgroups, stepK, buffers, stagesW, helper;
+  SplitMode splitMode;
 
   /// The configuration has passed refusesValues().
   explicit FusedTile(const Configuration& configuration);
@@ -34,7 +35,7 @@ struct FusedTile {
   std::int64_t registersGiven() const;
 
   SplitPlan split(const LinearShape& shape, int units) const {
-    return planSplit(shape.n, shape.k, shape.m, {rows(), tokens}, units, splitBlocks);
+    return planSplit(shape.n, shape.k, shape.m, {rows(), tokens}, units, splitMode);
   }
   /// Bytes of one split tile's part.
   std::int64_t slotBytes() const { return rows() * tokens * 4; }

@@ -24,6 +24,7 @@ struct SplitSchedule {
   int blocks;      // super-blocks of k
   int wholeTiles;  // a multiple of the grid, or all tiles
   int chunk;       // super-blocks of a chunk
+  int slices;      // chunks of each split tile; 0: shares
 };
 
 /// Super-blocks [begin, end) of a tile.
@@ -38,11 +39,18 @@ class SegmentWalker {
  public:
   __device__ __forceinline__ explicit SegmentWalker(const SplitSchedule& s) : tile_(blockIdx.x) {
     if (s.chunk == 0) return;
-    const int begin = static_cast<int>(blockIdx.x) * s.chunk;
-    const int tile = begin / s.blocks;
-    splitTile_ = s.wholeTiles + tile;
-    begin_ = begin - tile * s.blocks;
-    left_ = max(min(s.chunk, (s.tiles - s.wholeTiles) * s.blocks - begin), 0);
+    const int chunk = blockIdx.x, splitTiles = s.tiles - s.wholeTiles;
+    if (s.slices > 0) {
+      const int tile = chunk / s.slices;
+      splitTile_ = s.wholeTiles + tile;
+      begin_ = (chunk - tile * s.slices) * s.chunk;
+      left_ = tile < splitTiles ? min(s.chunk, s.blocks - begin_) : 0;
+    } else {
+      const int begin = chunk * s.chunk, tile = begin / s.blocks;
+      splitTile_ = s.wholeTiles + tile;
+      begin_ = begin - tile * s.blocks;
+      left_ = max(min(s.chunk, splitTiles * s.blocks - begin), 0);
+    }
   }
 
   __device__ __forceinline__ bool next(const SplitSchedule& s, Segment& segment) {
@@ -61,8 +69,8 @@ class SegmentWalker {
   }
 
   /// The same for a whole warp, all lanes together.
-  // NOTE: the compiler cannot see that these values are uniform, and loop bounds that it believes to differ between lanes
-  // keep ring positions and descriptors out of uniform registers. That cost a tenth of the speed.
+  // NOTE: the compiler cannot see that these values are uniform, and loop bounds that it believes to differ between
+  // lanes keep ring positions and descriptors out of uniform registers. That cost a tenth of the speed.
   __device__ __forceinline__ bool nextUniform(const SplitSchedule& s, Segment& segment) {
     Segment own{};
     const bool found = __any_sync(~0u, next(s, own));
@@ -80,10 +88,17 @@ class SegmentWalker {
 class TileParts {
  public:
   __device__ __forceinline__ TileParts(const SplitSchedule& s, int tile) {
-    const int begin = (tile - s.wholeTiles) * s.blocks;
-    first_ = begin / s.chunk;
-    firstSlot_ = 2 * first_ + (begin > first_ * s.chunk);
-    count_ = (begin + s.blocks - 1) / s.chunk - first_ + 1;
+    tile -= s.wholeTiles;
+    if (s.slices > 0) {
+      first_ = tile * s.slices;
+      firstSlot_ = 2 * first_;
+      count_ = s.slices;
+    } else {
+      const int begin = tile * s.blocks;
+      first_ = begin / s.chunk;
+      firstSlot_ = 2 * first_ + (begin > first_ * s.chunk);
+      count_ = (begin + s.blocks - 1) / s.chunk - first_ + 1;
+    }
   }
   __device__ __forceinline__ int count() const { return count_; }
   __device__ __forceinline__ int slot(int part) const { return part == 0 ? firstSlot_ : 2 * (first_ + part); }

@@ -18,6 +18,7 @@ struct SplitSchedule {
   std::int32_t blocks = 0;
   std::int32_t wholeTiles = 0;
   std::int32_t chunk = 0;
+  std::int32_t slices = 0;
 };
 
 struct SplitPlan {
@@ -30,9 +31,13 @@ struct SplitPlan {
   std::int64_t longestBlock() const;
 };
 
-/// Tiles in whole numbers when `fewestBlocks` is 0; else what does not fill whole rounds is cut along k into chunks of
-/// at least `fewestBlocks` super-blocks. `units` is how many blocks run at once.
-SplitPlan planSplit(std::int64_t n, std::int64_t k, std::int64_t m, TileShape tile, int units,
-                    std::int64_t fewestBlocks);
+enum class SplitMode : std::int64_t {
+  kNone = 0,    ///< tiles in whole numbers
+  kShares = 1,  ///< what exceeds whole rounds, and one round more, in equal shares: best balance, two cuts a block
+  kSlices = 2,  ///< each tile that exceeds whole rounds in as many slices as blocks are left for it: one cut a block
+};
+
+/// `units` is how many blocks run at once.
+SplitPlan planSplit(std::int64_t n, std::int64_t k, std::int64_t m, TileShape tile, int units, SplitMode mode);
 
 }  // namespace tilewright

@@ -1,0 +1,292 @@
+// out[m, n] = x[m, k] . W[n, k]^T (+ bias[n]) for few rows of x, bound by the stream of Q4_K weights from device
+// memory.
+//
+// Weights are not converted: the four bits of a code are an operand of mma.m16n8k32 as they are, q from the low nibbles
+// and 16 q from the high ones, unsigned, against s8 activations with a scale for each 32 k. A sub-block is one product:
+//
+//   out[r, c] += d sc[j] / (1 or 16) . xs[j, c] . (sum over 32 k of q x)      s32 from the tensor core, exact
+//   out[r, c] -= dmin mn[j] . xs[j, c] . (sum over 32 k of x)                 one tf32 product for all 8 sub-blocks
+//
+// That costs about 2 instructions a weight and token group, half of what the schedulers issue while the weights stream
+// in.
+//
+// Tile: kWarps x 16 rows of W, 8 kTokenGroups tokens. A block is persistent (split_schedule.cuh: equal shares, cut
+// along k). One producer thread keeps kStages super-blocks in flight: kRows x 144 bytes of W by tensor map, and the
+// activations of the same 256 k, which small_m_quantize.cu wrote in the order in which the fragments take them. Each
+// consumer warp owns 16 rows and adds up the parts of its rows by itself, so that warps never wait for one another.
+//
+//   fragments of lane 4 g + t:  A rows g and g + 8, bytes 4 t and 16 + 4 t of a sub-block;  B token g, the same bytes
+//   of k;
+//                               accumulators rows g and g + 8, tokens 2 t and 2 t + 1
+#include "templates/common/mbarrier.cuh"
+#include "templates/common/numeric.cuh"
+#include "templates/common/shared_memory.cuh"
+#include "templates/common/tma.cuh"
+#include "templates/common/warp_control.cuh"
+#include "templates/q4k_linear/q4k_block.cuh"
+#include "templates/q4k_linear/small_m_activations.cuh"
+#include "templates/q4k_linear/split_schedule.cuh"
+
+// Parameters:
+//   kTokenGroups   groups of 8 tokens
+//   kWarps         consumer warps of a block, 16 rows of W each
+//   kStages        super-blocks of k in flight
+//   kBlocksPerUnit blocks that share an SM
+static_assert(kTokenGroups >= 1 && kTokenGroups <= 4, "up to 32 tokens");
+static_assert(kWarps == 4 || kWarps == 8 || kWarps == 16, "a copy of W has 64 rows");
+
+using namespace tilewright;
+
+constexpr int kRows = kWarps * 16;
+constexpr int kThreads = kWarps * 32 + 32;
+constexpr int kCopyBytes = 64 * kBlockBytes;
+constexpr int kStageBytesW = kRows * kBlockBytes;
+constexpr int kStageBytesX = kTokenGroups * kGroupBytes;
+constexpr int kStageBytes = kStageBytesW + kStageBytesX;
+static_assert(kStageBytes % 128 == 0, "the copy engine's alignment");
+// Stages, then two barriers a stage; 128 bytes align the dynamic part.
+static_assert(kStages * (kStageBytes + 16) + 128 == kSharedBytes, "shared memory as the host computes it");
+
+struct SmallMArguments {
+  const U8* activations;  // [k / 256, token group] of kGroupBytes
+  const U16* bias;        // BF16 [n], or null
+  U16* out;               // BF16 [m, n], rows of outStride elements
+  float4* partials;       // [slot, warp, token group, lane]; unused without split tiles
+  U32* counters;          // [split tile, warp], zero; unused without split tiles
+  I64 outStride;
+  I32 m, n;
+  SplitSchedule schedule;
+};
+
+// d += A . B with A unsigned and B signed bytes; the s32 sum comes as the float 1.5 2^23 + sum, which needs no
+// conversion.
+__device__ __forceinline__ void multiplyCodes(float (&d)[4], U32 a0, U32 a1, U32 a2, U32 a3, uint2 b) {
+  U32 bits[4];
+  asm("{.reg .b32 c; mov.b32 c, 0x4b400000;"
+      " mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {c, c, c, c};}"
+      : "=r"(bits[0]), "=r"(bits[1]), "=r"(bits[2]), "=r"(bits[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b.x), "r"(b.y));
+#pragma unroll
+  for (int i = 0; i < 4; ++i) d[i] = __uint_as_float(bits[i]);
+}
+constexpr float kSumBase = 12582912.0f;
+static_assert(240 * 127 * 32 < 4194304, "a sub-block's sum stays in the mantissa below the base");
+
+/// d += A . B, tf32, 8 k.
+__device__ __forceinline__ void multiplyTf32(float (&d)[4], const float (&a)[4], float b0, float b1) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])), "r"(__float_as_uint(a[2])), "r"(__float_as_uint(a[3])),
+        "r"(__float_as_uint(b0)), "r"(__float_as_uint(b1)));
+}
+
+/// factor times a byte of `bytes`; `minusBase` is -2^23 factor. One rounding.
+__device__ __forceinline__ float scaleByte(U32 bytes, int index, float factor, float minusBase) {
+  return fmaf(__uint_as_float(__byte_perm(bytes, 0x4b000000, 0x7440 | index)), factor, minusBase);
+}
+
+/// This lane's 16 rows of one super-block: out += W . x.
+__device__ __forceinline__ void accumulateBlock(float (&out)[kTokenGroups][4], U32 w, U32 x) {
+  const int lane = threadIdx.x % 32, t = lane % 4;
+
+  // Factors of rows g and g + 8.
+  BlockFactors f[2];
+  float scaleBase[2], minimumBase[2];
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    f[i] = unpackFactors(loadShared4(w + i * 8 * kBlockBytes), 1.0f);
+    scaleBase[i] = -8388608.0f * f[i].d;
+    minimumBase[i] = 8388608.0f * f[i].dmin;
+  }
+
+  // The minimums: A[row, j] = -dmin mn[j] for sub-blocks j = t and t + 4.
+  float minimums[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const U32 byte = f[i % 2].minimums[i / 2] >> 8 * t & 255;
+    const float v = fmaf(__uint_as_float(0x4b000000 | byte), -f[i % 2].dmin, minimumBase[i % 2]);
+    minimums[i] = roundToTf32(v);
+  }
+#pragma unroll
+  for (int group = 0; group < kTokenGroups; ++group) {
+    const U32 sums = x + group * kGroupBytes + kSumOffset;
+    multiplyTf32(out[group], minimums, loadSharedFloat(sums + (t * 8 + lane / 4) * 4),
+                 loadSharedFloat(sums + ((t + 4) * 8 + lane / 4) * 4));
+  }
+
+  // The codes: sub-blocks 2 c and 2 c + 1 from the same words.
+#pragma unroll
+  for (int c = 0; c < 4; ++c) {
+    U32 words[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      words[i] = loadShared(w + i % 2 * 8 * kBlockBytes + kNibbleOffset + 32 * c + i / 2 * 16 + 4 * t);
+    }
+#pragma unroll
+    for (int high = 0; high < 2; ++high) {
+      const int j = 2 * c + high;
+      const U32 mask = high != 0 ? 0xf0f0f0f0u : 0x0f0f0f0fu;
+      float scales[2];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        scales[i] = scaleByte(f[i].scales[j / 4], j % 4, f[i].d, scaleBase[i]) * (high != 0 ? 0.0625f : 1.0f);
+      }
+#pragma unroll
+      for (int group = 0; group < kTokenGroups; ++group) {
+        const U32 base = x + group * kGroupBytes;
+        float sums[4];
+        multiplyCodes(sums, words[0] & mask, words[1] & mask, words[2] & mask, words[3] & mask,
+                      loadShared2(base + j * 256 + lane * 8));
+        const float2 s = loadSharedFloat2(base + kScaleOffset + (j * 8 + 2 * t) * 4);
+        out[group][0] = fmaf(sums[0] - kSumBase, scales[0] * s.x, out[group][0]);
+        out[group][1] = fmaf(sums[1] - kSumBase, scales[0] * s.y, out[group][1]);
+        out[group][2] = fmaf(sums[2] - kSumBase, scales[1] * s.x, out[group][2]);
+        out[group][3] = fmaf(sums[3] - kSumBase, scales[1] * s.y, out[group][3]);
+      }
+    }
+  }
+}
+
+/// Stores this warp's part of a split tile. Returns whether it was the last; then `out` is the sum of all, in order.
+__device__ __forceinline__ bool addUpParts(const SmallMArguments& p, int warp, int tile,
+                                           float (&out)[kTokenGroups][4]) {
+  const TileParts parts(p.schedule, tile);
+  constexpr int kSlotVectors = kWarps * kTokenGroups * 32;
+  float4* const partials = p.partials + warp * kTokenGroups * 32 + threadIdx.x % 32;
+
+  float4* own = partials + static_cast<I64>(parts.slot(parts.own())) * kSlotVectors;
+#pragma unroll
+  for (int group = 0; group < kTokenGroups; ++group) {
+    __stcg(own + group * 32, make_float4(out[group][0], out[group][1], out[group][2], out[group][3]));
+  }
+
+  // Count this part; whoever completes the count sees the others' stores.
+  __threadfence();
+  __syncwarp();
+  U32 before = 0;
+  if (threadIdx.x % 32 == 0) before = atomicAdd(p.counters + (tile - p.schedule.wholeTiles) * kWarps + warp, 1u);
+  before = __shfl_sync(~0u, before, 0);
+  if (before != static_cast<U32>(parts.count()) - 1) return false;
+  __threadfence();
+
+#pragma unroll
+  for (int group = 0; group < kTokenGroups; ++group) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) out[group][i] = 0.0f;
+  }
+#pragma unroll 4
+  for (int part = 0; part < parts.count(); ++part) {
+    const float4* other = partials + static_cast<I64>(parts.slot(part)) * kSlotVectors;
+#pragma unroll
+    for (int group = 0; group < kTokenGroups; ++group) {
+      const float4 v = __ldcg(other + group * 32);
+      out[group][0] += v.x, out[group][1] += v.y, out[group][2] += v.z, out[group][3] += v.w;
+    }
+  }
+  return true;
+}
+
+/// Adds the bias and stores rows row + g and row + g + 8.
+__device__ __forceinline__ void storeRows(const SmallMArguments& p, int row, const float (&out)[kTokenGroups][4]) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const int n = row + lane / 4 + 8 * i;
+    if (n >= p.n) continue;
+    const float bias = p.bias != nullptr ? bf16ToFloat(__ldg(p.bias + n)) : 0.0f;
+#pragma unroll
+    for (int group = 0; group < kTokenGroups; ++group) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const int token = group * 8 + lane % 4 * 2 + e;
+        const float v = out[group][2 * i + e] + bias;
+        if (token < p.m) p.out[token * p.outStride + n] = static_cast<U16>(packBf16(v, v));
+      }
+    }
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerUnit)
+    q4kLinearSmallM(const __grid_constant__ TensorMapParameter mapW, const SmallMArguments p) {
+  extern __shared__ U8 dynamic[];
+  const U32 stages = (sharedAddress(dynamic) + 127) & ~127u;
+  const U32 barriers = stages + kStages * kStageBytes;
+  const auto full = [&](int s) { return barriers + 16 * s; };
+  const auto empty = [&](int s) { return barriers + 16 * s + 8; };
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < kStages; ++s) {
+      barrierInit(full(s), 1);
+      barrierInit(empty(s), kWarps);
+    }
+    barrierInitFence();
+  }
+  __syncthreads();
+
+  SegmentWalker walker(p.schedule);
+  const int warp = threadIdx.x / 32;
+  if (warp == kWarps) {
+    // The producer thread.
+    if (!electOneLane()) return;
+    const auto loadActivations = [&](int stage, int block) {
+      bulkLoad(stages + stage * kStageBytes + kStageBytesW, p.activations + static_cast<I64>(block) * kStageBytesX,
+               kStageBytesX, full(stage));
+    };
+    RingPosition ring;
+    int filled = 0;  // stages whose activations wait for the kernel before
+    int waiting[kStages];
+    for (Segment segment; walker.next(p.schedule, segment);) {
+      for (int block = segment.begin; block < segment.end; ++block) {
+        barrierWait(empty(ring.stage), ring.phase ^ 1);
+        barrierArriveExpect(full(ring.stage), kStageBytes);
+#pragma unroll
+        for (int u = 0; u < kRows / 64; ++u) {
+          tmaLoad2d(stages + ring.stage * kStageBytes + u * kCopyBytes, &mapW, block * kBlockBytes,
+                    segment.tile * kRows + u * 64, full(ring.stage), kEvictNormal);
+        }
+        // Weights go ahead of the kernel that quantizes x until the ring is full.
+        if (filled < kStages) {
+#pragma unroll
+          for (int s = 0; s < kStages; ++s) {
+            if (s == filled) waiting[s] = block;
+          }
+          if (++filled == kStages) {
+            waitForPreviousKernel();
+#pragma unroll
+            for (int s = 0; s < kStages; ++s) loadActivations(s, waiting[s]);
+          }
+        } else {
+          loadActivations(ring.stage, block);
+        }
+        ring.advance<kStages>();
+      }
+    }
+    if (filled < kStages) {
+      waitForPreviousKernel();
+#pragma unroll
+      for (int s = 0; s < kStages; ++s) {
+        if (s < filled) loadActivations(s, waiting[s]);
+      }
+    }
+    return;
+  }
+
+  // Consumers.
+  waitForPreviousKernel();
+  const U32 rowOffset = (warp * 16 + threadIdx.x % 32 / 4) * kBlockBytes;
+  RingPosition ring;
+  for (Segment segment; walker.nextUniform(p.schedule, segment);) {
+    float out[kTokenGroups][4] = {};
+    for (int block = segment.begin; block < segment.end; ++block) {
+      const U32 stage = stages + ring.stage * kStageBytes;
+      barrierWait(full(ring.stage), ring.phase);
+      accumulateBlock(out, stage + rowOffset, stage + kStageBytesW);
+      __syncwarp();
+      if (threadIdx.x % 32 == 0) barrierArrive(empty(ring.stage));
+      ring.advance<kStages>();
+    }
+    if (segment.isWhole(p.schedule) || addUpParts(p, warp, segment.tile, out)) {
+      storeRows(p, segment.tile * kRows + warp * 16, out);
+    }
+  }
+}
