@@ -48,8 +48,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   extern __shared__ U8 dynamic[];
   const SharedView shared{(sharedAddress(dynamic) + 1023) & ~1023u};
 
-  // Initialize the barriers.
+  // Initialize the barriers; fetch the tensor maps.
   if (threadIdx.x == 0) {
+    tmaPrefetchMap(&mapW);
+    tmaPrefetchMap(&mapX);
+    tmaPrefetchMap(&mapOut);
     for (int s = 0; s < kStagesW; ++s) {
       barrierInit(shared.fullW(s), 1);
       barrierInit(shared.emptyW(s), kWarpgroups * 4);

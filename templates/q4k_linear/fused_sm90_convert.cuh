@@ -8,7 +8,8 @@
 //
 // The other nibbles come the same way from w << 4, w >> 4 and w >> 8; one PRMT packs four bytes (e4m3: two
 // conversions). 112 s is close to 1280 for common scales, so o is small and its rounding, half an ulp, too. |v| is at
-// most 125 before rounding: o's own rounding adds up to 2 where d is negative, and a byte must not wrap.
+// most 126 before rounding (125 where o is rounded twice): where d is negative o errs by up to 1 (2), and a byte must
+// not wrap.
 //
 // bf16, 3 instructions a weight: a nibble at bit 12 (16) of an FP32 mantissa below the exponent of 2048 (128) is worth
 // q; one FFMA with s and o = -dmin mn - 2048 s (128 s), exact to 2^-13 s, one pack for two.

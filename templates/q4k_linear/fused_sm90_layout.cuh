@@ -52,7 +52,7 @@ constexpr int kTableEntryBytes = kIsBf16 ? 16 : 8;                       // fact
 constexpr int kOutTokens = kTokens % 32 == 0 && kTokens > 64 ? 32 : 16;  // tokens of one store
 
 // A row's bound becomes this value of the 8-bit operand (fused_sm90_convert.cuh says why not 127).
-constexpr float kTopWeight = kIsS8 ? 125.0f : 448.0f;
+constexpr float kTopWeight = !kIsS8 ? 448.0f : kHelper ? 126.0f : 125.0f;
 
 using Accumulator = Conditional<kIsS8, int, float>;
 

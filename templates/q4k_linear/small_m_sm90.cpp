@@ -3,6 +3,7 @@
 #include "templates/q4k_linear/small_m_sm90.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "templates/q4k_linear/split_schedule.h"
@@ -17,7 +18,8 @@ constexpr std::string_view kQuantizeSource = "templates/q4k_linear/small_m_quant
 constexpr std::int64_t kMostTokens = 32;
 constexpr std::int64_t kGroupBytes = 2560;  // activations of 8 tokens and 256 k, small_m_activations.cuh
 
-enum Kernel : int { kQuantize, kProduct };
+/// Where the product finds its activations.
+enum class SmallMActivations : std::int64_t { kWithSteps = 0, kResident = 1, kQuantizedHere = 2 };
 
 std::int64_t roundUp(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -33,43 +35,66 @@ struct QuantizeArguments {
 };
 struct ProductArguments {
   const void* activations;
+  const void* x;
   const void* bias;
   void* out;
   void* partials;
   std::uint32_t* counters;
-  std::int64_t outStride;
-  std::int32_t m, n;
+  std::int64_t xStride, outStride;
+  std::int32_t m, n, blocks;
   SplitSchedule schedule;
 };
 
-/// One configuration for one number of tokens.
+/// One configuration for one problem.
 struct SmallMTile {
-  std::int64_t warps, blocksPerUnit;
+  std::int64_t rowWarps, splitWarps;
+  SmallMActivations activations;
+  std::int64_t blocksPerUnit;
   SplitMode splitMode;
-  std::int64_t groups;
+  std::int64_t groups, blocks;  ///< of 8 tokens; super-blocks of k
 
   SmallMTile(const Configuration& configuration, const LinearShape& shape)
-      : warps(configuration["warps"]),
+      : rowWarps(configuration["row_warps"]),
+        splitWarps(configuration["split_warps"]),
+        activations(static_cast<SmallMActivations>(configuration["activations"])),
         blocksPerUnit(configuration["blocks_per_unit"]),
         splitMode(static_cast<SplitMode>(configuration["split"])),
-        groups(std::max<std::int64_t>(1, (shape.m + 7) / 8)) {}
+        groups(std::max<std::int64_t>(1, (shape.m + 7) / 8)),
+        blocks(shape.k / 256) {}
 
-  std::int64_t rows() const { return warps * 16; }
-  std::int64_t threads() const { return warps * 32 + 32; }
-  /// A stage with its two barriers.
-  std::int64_t stageBytes() const { return rows() * 144 + groups * kGroupBytes + 16; }
+  std::int64_t rows() const { return rowWarps * 16; }
+  std::int64_t warps() const { return rowWarps * splitWarps; }
+  std::int64_t threads() const { return warps() * 32 + 32; }
+  bool quantizesHere() const { return activations == SmallMActivations::kQuantizedHere; }
+
+  std::int64_t stepBytes() const {
+    return splitWarps * rows() * 144 +
+           (activations == SmallMActivations::kWithSteps ? splitWarps * groups * kGroupBytes : 0);
+  }
+  std::int64_t residentBytes() const {
+    return activations == SmallMActivations::kWithSteps ? 0 : blocks * groups * kGroupBytes;
+  }
+  /// Without resident activations; as small_m_sm90.cu lays it out, which asserts this number.
+  std::int64_t fixedBytes(std::int64_t stages) const {
+    const std::int64_t sums = splitWarps > 1 ? 2 * warps() * groups * 512 : 0;
+    return stages * stepBytes() + sums + roundUp(16 * stages + 8, 128) + 128;
+  }
   /// As many as the SM's shared memory holds for each of its blocks, at most 16.
   std::int64_t stages(const DeviceInfo& device) const {
     constexpr std::int64_t kReserved = 1024;  // of each block, by the system
     const std::int64_t most =
         std::min(device.sharedBytesPerBlock, device.sharedBytesPerUnit / blocksPerUnit - kReserved);
-    return std::clamp<std::int64_t>((most - 128) / stageBytes(), 0, 16);
+    std::int64_t stages = 16;
+    while (stages > 0 && fixedBytes(stages) + residentBytes() > most) --stages;
+    return stages;
   }
-  std::int64_t sharedBytes(const DeviceInfo& device) const { return stages(device) * stageBytes() + 128; }
+  std::int64_t sharedBytes(const DeviceInfo& device) const { return fixedBytes(stages(device)) + residentBytes(); }
 
+  /// In steps of splitWarps super-blocks.
   SplitPlan split(const LinearShape& shape, const DeviceInfo& device) const {
-    return planSplit(shape.n, shape.k, std::max<std::int64_t>(shape.m, 1), {rows(), groups * 8},
-                     static_cast<int>(device.unitCount * blocksPerUnit), splitMode);
+    const std::int64_t steps = (blocks + splitWarps - 1) / splitWarps;
+    return planSplit(shape.n, steps * 256, 1, {rows(), 1}, static_cast<int>(device.unitCount * blocksPerUnit),
+                     splitMode);
   }
 };
 
@@ -79,10 +104,10 @@ struct Layout {
   std::int64_t counters;
 
   Layout(const SmallMTile& tile, const SplitPlan& plan, const LinearShape& shape) {
-    counters = plan.splitTiles * tile.warps;
-    activationBytes = roundUp(shape.k / 256 * tile.groups * kGroupBytes, 256);
+    counters = plan.splitTiles * tile.rowWarps;
+    activationBytes = tile.quantizesHere() ? 0 : roundUp(shape.k / 256 * tile.groups * kGroupBytes, 256);
     counterBytes = roundUp(counters * 4, 256);
-    partialBytes = plan.slots * tile.warps * tile.groups * 32 * 16;
+    partialBytes = plan.slots * tile.rowWarps * tile.groups * 32 * 16;
   }
 };
 
@@ -98,15 +123,15 @@ class SmallMSm90 final : public Template {
 
   std::optional<Refusal> refuses(const Problem& problem, const DeviceInfo& device) const override;
   std::vector<Parameter> parameters(const Problem&, const DeviceInfo&) const override {
-    return {{"warps", "consumer warps of a block, 16 rows of W each", {8, 4, 16}},
+    return {{"row_warps", "groups of 16 rows of W of a tile", {8, 4, 2, 1}},
+            {"split_warps", "super-blocks of k of a step, and warps for each group of rows", {1, 2, 4, 8}},
+            {"activations", "0 with each step, 1 resident, 2 resident and quantized by the product itself", {0, 1, 2}},
             {"blocks_per_unit", "blocks that share an SM", {1, 2}},
             {"split", "cuts along k: 0 none, 1 equal shares for all blocks, 2 equal slices of a tile", {0, 2, 1}}};
   }
   std::optional<Refusal> refusesConfiguration(const Problem& problem, const DeviceInfo& device,
                                               const Configuration& configuration) const override;
-  Configuration defaultConfiguration(const Problem&, const DeviceInfo&) const override {
-    return Configuration({{"warps", 8}, {"blocks_per_unit", 1}, {"split", 1}});
-  }
+  Configuration defaultConfiguration(const Problem& problem, const DeviceInfo& device) const override;
   double predictMicroseconds(const Problem& problem, const DeviceInfo& device,
                              const Configuration& configuration) const override;
   std::vector<BuildRequest> buildRequests(const Problem& problem, const DeviceInfo& device,
@@ -144,15 +169,41 @@ std::optional<Refusal> SmallMSm90::refusesConfiguration(const Problem& problem, 
                                                         const Configuration& configuration) const {
   if (auto refusal = refusesValues(parameters(problem, device), configuration)) return refusal;
   const SmallMTile tile(configuration, problem.linear);
+  if (tile.warps() < 4 || tile.warps() > 16) {
+    return Refusal{"warps", fmt::format("{} consumer warps, must be 4 to 16", tile.warps())};
+  }
   if (tile.stages(device) < 3) {
-    return Refusal{"shared_memory", fmt::format("{} blocks of an SM leave room for {} stages of {} bytes, must be 3",
-                                                tile.blocksPerUnit, tile.stages(device), tile.stageBytes())};
+    return Refusal{
+        "shared_memory",
+        fmt::format("{} blocks of an SM leave room for {} steps of {} bytes beside {} of activations, must be 3",
+                    tile.blocksPerUnit, tile.stages(device), tile.stepBytes(), tile.residentBytes())};
   }
   if (tile.blocksPerUnit * tile.threads() > 576 && tile.groups > 2) {
     return Refusal{"registers", fmt::format("{} threads on an SM leave too few registers for {} groups of tokens",
                                             tile.blocksPerUnit * tile.threads(), tile.groups)};
   }
   return std::nullopt;
+}
+
+Configuration SmallMSm90::defaultConfiguration(const Problem& problem, const DeviceInfo& device) const {
+  // row_warps, split_warps, activations of the configurations that win somewhere; the first fits every problem.
+  constexpr std::array<std::array<std::int64_t, 3>, 5> kUsual = {
+      {{8, 1, 0}, {4, 2, 1}, {2, 4, 1}, {2, 4, 2}, {1, 8, 2}}};
+  Configuration best;
+  double bestTime = std::numeric_limits<double>::infinity();
+  for (const auto& usual : kUsual) {
+    for (const std::int64_t split : {0, 2, 1}) {
+      const Configuration candidate({{"row_warps", usual[0]},
+                                     {"split_warps", usual[1]},
+                                     {"activations", usual[2]},
+                                     {"blocks_per_unit", 1},
+                                     {"split", split}});
+      if (refusesConfiguration(problem, device, candidate)) continue;
+      const double time = predictMicroseconds(problem, device, candidate);
+      if (time < bestTime) best = candidate, bestTime = time;
+    }
+  }
+  return best;
 }
 
 double SmallMSm90::predictMicroseconds(const Problem& problem, const DeviceInfo& device,
@@ -162,15 +213,20 @@ double SmallMSm90::predictMicroseconds(const Problem& problem, const DeviceInfo&
   const SplitPlan plan = tile.split(shape, device);
   const auto count = [](std::int64_t v) { return static_cast<double>(v); };
 
-  // An SM issues for what its blocks hold: about 250 instructions a warp and super-block for the first group of tokens
-  // and 130 for each further one, on four schedulers.
-  const double issue = count(tile.warps * tile.blocksPerUnit) / 4 * (120 + 130 * count(tile.groups));
-  const double compute = count(plan.longestBlock()) * issue * 1.15 / 1.75e9 * 1e6;
-  const double share = count(plan.grid) / count(std::max<std::int64_t>(1, device.unitCount * tile.blocksPerUnit));
-  const double memory = count(shape.n) * count(shape.k) / 256 * 144 /
-                        std::max(1.0, 0.78 * device.memoryBytesPerSecond * std::min(1.0, share)) * 1e6;
+  // Issue: about 250 instructions a warp and super-block for the first group of tokens and 130 for each further one, on
+  // four schedulers, beside whatever else the SM's blocks hold; a lone warp on a scheduler waits for its own results.
+  const double busy = std::max(1.0, count(tile.warps() * tile.blocksPerUnit) / 4);
+  const double block = (120 + 130 * count(tile.groups)) * (busy < 2 ? 1.6 : 1.15) * busy;
+  const double compute = count(plan.longestBlock()) * block / 1.75e9 * 1e6;
+  // Memory: the busiest block's share of the stream at an SM's rate.
+  const double step = count(tile.splitWarps * tile.rows()) * 144 * count(tile.blocksPerUnit);
+  const double rate = 0.80 * device.memoryBytesPerSecond / count(std::max(1, device.unitCount));
+  const double memory = count(plan.longestBlock()) * step / std::max(1.0, rate) * 1e6;
   const double split = plan.slots > 0 ? 1.5 : 0;
-  return 5.5 + std::max(compute, memory) + 0.15 * std::min(compute, memory) + split;
+  // Quantization: another kernel, or this one's first microseconds, from L2.
+  const double values = count(tile.groups * 8) * count(shape.k);
+  const double quantize = tile.quantizesHere() ? 1.0 + values / 40e3 : 2.5;
+  return 4.0 + std::max(compute, memory) + 0.15 * std::min(compute, memory) + split + quantize;
 }
 
 std::vector<BuildRequest> SmallMSm90::buildRequests(const Problem& problem, const DeviceInfo& device,
@@ -191,13 +247,18 @@ std::vector<BuildRequest> SmallMSm90::buildRequests(const Problem& problem, cons
     request.includes = sources.includesOf(source);
     request.includes.push_back({std::string(source), sources.text(source)});
   };
-  add(kQuantizeSource, "quantizeSmallM", "SmallMQuantizeArguments", sizeof(QuantizeArguments), {});
+  if (!tile.quantizesHere()) {
+    add(kQuantizeSource, "quantizeSmallM", "SmallMQuantizeArguments", sizeof(QuantizeArguments), {});
+  }
+  const std::int64_t stages = tile.stages(device);
   add(kKernelSource, "q4kLinearSmallM", "SmallMArguments", sizeof(ProductArguments),
       {{"token_groups", fmt::to_string(tile.groups)},
-       {"warps", fmt::to_string(tile.warps)},
-       {"stages", fmt::to_string(tile.stages(device))},
+       {"row_warps", fmt::to_string(tile.rowWarps)},
+       {"split_warps", fmt::to_string(tile.splitWarps)},
+       {"activations", fmt::to_string(configuration["activations"])},
+       {"stages", fmt::to_string(stages)},
        {"blocks_per_unit", fmt::to_string(tile.blocksPerUnit)},
-       {"shared_bytes", fmt::to_string(tile.sharedBytes(device))}});
+       {"fixed_shared_bytes", fmt::to_string(tile.fixedBytes(stages))}});
   return requests;
 }
 
@@ -220,36 +281,46 @@ void SmallMSm90::encode(const Problem& problem, const DeviceInfo& device, const 
   auto* const counters = reinterpret_cast<std::uint32_t*>(activations + layout.activationBytes);
   std::byte* const partials = activations + layout.activationBytes + layout.counterBytes;
 
-  // A warp for each token, padding included, and super-block.
-  const std::int64_t blocks = shape.k / 256;
-  launches.addKernel(kQuantize, {static_cast<std::uint32_t>(blocks * tile.groups), 1, 1}, {256, 1, 1})
-      .arguments.value(QuantizeArguments{.x = linear.x,
-                                         .activations = activations,
-                                         .counters = counters,
-                                         .xStride = linear.xStride / 8,
-                                         .m = static_cast<std::int32_t>(shape.m),
-                                         .blocks = static_cast<std::int32_t>(blocks),
-                                         .groups = static_cast<std::int32_t>(tile.groups),
-                                         .counterCount = static_cast<std::int32_t>(layout.counters)});
+  const auto count = [](std::int64_t value) { return static_cast<std::int32_t>(value); };
+  if (tile.quantizesHere()) {
+    if (layout.counters > 0) launches.addFill(counters, 0, static_cast<std::size_t>(layout.counterBytes));
+  } else {
+    // A warp for each token, padding included, and super-block.
+    launches.addKernel(0, {static_cast<std::uint32_t>(tile.blocks * tile.groups), 1, 1}, {256, 1, 1})
+        .arguments.value(QuantizeArguments{.x = linear.x,
+                                           .activations = activations,
+                                           .counters = counters,
+                                           .xStride = linear.xStride / 8,
+                                           .m = count(shape.m),
+                                           .blocks = count(tile.blocks),
+                                           .groups = count(tile.groups),
+                                           .counterCount = count(layout.counters)});
+  }
 
-  Launch& launch = launches.addKernel(kProduct, {static_cast<std::uint32_t>(plan.grid), 1, 1},
+  Launch& launch = launches.addKernel(tile.quantizesHere() ? 0 : 1, {static_cast<std::uint32_t>(plan.grid), 1, 1},
                                       {static_cast<std::uint32_t>(tile.threads()), 1, 1},
                                       static_cast<std::uint32_t>(tile.sharedBytes(device)));
-  launch.programmaticDependent = true;
+  launch.programmaticDependent = !tile.quantizesHere();
+  // Bytes of a super-block, rows, super-blocks of k: a step is one copy, and shared memory has 144 bytes from row to
+  // row.
+  const auto size = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
   TensorMap map;
-  map.base = linear.w, map.element = TensorMap::Element::kU8;
-  map.size = {static_cast<std::uint64_t>(blocks * 144), static_cast<std::uint64_t>(shape.n)};
-  map.strideBytes = {static_cast<std::uint64_t>(blocks * 144)};
-  map.box = {144, 64};
+  map.base = linear.w, map.element = TensorMap::Element::kU8, map.rank = 3;
+  map.size = {144, size(shape.n), size(tile.blocks)};
+  map.strideBytes = {size(tile.blocks * 144), 144};
+  map.box = {144, static_cast<std::uint32_t>(tile.rows()), static_cast<std::uint32_t>(tile.splitWarps)};
   launch.arguments.tensorMap(map);
   launch.arguments.value(ProductArguments{.activations = activations,
+                                          .x = linear.x,
                                           .bias = shape.bias ? linear.bias : nullptr,
                                           .out = linear.out,
                                           .partials = partials,
                                           .counters = counters,
+                                          .xStride = linear.xStride / 8,
                                           .outStride = linear.outStride,
-                                          .m = static_cast<std::int32_t>(shape.m),
-                                          .n = static_cast<std::int32_t>(shape.n),
+                                          .m = count(shape.m),
+                                          .n = count(shape.n),
+                                          .blocks = count(tile.blocks),
                                           .schedule = plan.schedule});
 }
 

@@ -10,10 +10,14 @@
 // That costs about 2 instructions a weight and token group, half of what the schedulers issue while the weights stream
 // in.
 //
-// Tile: kWarps x 16 rows of W, 8 kTokenGroups tokens. A block is persistent (split_schedule.cuh: equal shares, cut
-// along k). One producer thread keeps kStages super-blocks in flight: kRows x 144 bytes of W by tensor map, and the
-// activations of the same 256 k, which small_m_quantize.cu wrote in the order in which the fragments take them. Each
-// consumer warp owns 16 rows and adds up the parts of its rows by itself, so that warps never wait for one another.
+// Tile: kRowWarps x 16 rows of W, 8 kTokenGroups tokens. A step takes kSplitWarps super-blocks of k, one for each of as
+// many warps of the same rows, whose sums are added up in shared memory at the end of a tile: low tiles, of which there
+// are enough for all SMs, still keep enough warps busy. A block is persistent (split_schedule.cuh) and one producer
+// thread keeps kStages steps of W in flight, each one copy of 144 bytes x rows x super-blocks.
+//
+//   kActivations 0   x comes with each step, quantized by small_m_quantize.cu in the order in which fragments take it
+//                1   x lies in shared memory for all k, copied from there at the beginning
+//                2   the same, quantized by this kernel while the first weights stream in: no other kernel runs
 //
 //   fragments of lane 4 g + t:  A rows g and g + 8, bytes 4 t and 16 + 4 t of a sub-block;  B token g, the same bytes
 //   of k;
@@ -28,34 +32,44 @@
 #include "templates/q4k_linear/split_schedule.cuh"
 
 // Parameters:
-//   kTokenGroups   groups of 8 tokens
-//   kWarps         consumer warps of a block, 16 rows of W each
-//   kStages        super-blocks of k in flight
-//   kBlocksPerUnit blocks that share an SM
+//   kTokenGroups    groups of 8 tokens
+//   kRowWarps       groups of 16 rows of W of a tile
+//   kSplitWarps     super-blocks of k of a step, and warps for each group of rows
+//   kActivations    0 to 2, see above
+//   kStages         steps in flight
+//   kBlocksPerUnit  blocks that share an SM
 static_assert(kTokenGroups >= 1 && kTokenGroups <= 4, "up to 32 tokens");
-static_assert(kWarps == 4 || kWarps == 8 || kWarps == 16, "a copy of W has 64 rows");
+static_assert(kRowWarps * kSplitWarps <= 16 && kSplitWarps <= 8, "consumer warps of a block");
+static_assert(kActivations >= 0 && kActivations <= 2, "x with each step, resident, or quantized here");
 
 using namespace tilewright;
 
-constexpr int kRows = kWarps * 16;
+constexpr int kRows = kRowWarps * 16;
+constexpr int kWarps = kRowWarps * kSplitWarps;
 constexpr int kThreads = kWarps * 32 + 32;
-constexpr int kCopyBytes = 64 * kBlockBytes;
-constexpr int kStageBytesW = kRows * kBlockBytes;
-constexpr int kStageBytesX = kTokenGroups * kGroupBytes;
-constexpr int kStageBytes = kStageBytesW + kStageBytesX;
+constexpr int kStepBytesW = kSplitWarps * kRows * kBlockBytes;
+constexpr int kPieceBytes = kTokenGroups * kGroupBytes;  // x of one super-block
+constexpr int kStageBytes = kStepBytesW + (kActivations == 0 ? kSplitWarps * kPieceBytes : 0);
 static_assert(kStageBytes % 128 == 0, "the copy engine's alignment");
-// Stages, then two barriers a stage; 128 bytes align the dynamic part.
-static_assert(kStages * (kStageBytes + 16) + 128 == kSharedBytes, "shared memory as the host computes it");
+
+// Shared memory: stages; sums of the split warps, for even and odd tiles; resident x; barriers. 128 bytes align its
+// base.
+constexpr int kOffsetSums = kStages * kStageBytes;
+constexpr int kSumBytes = kSplitWarps > 1 ? kWarps * kTokenGroups * 512 : 0;  // of one tile
+constexpr int kOffsetBarriers = kOffsetSums + 2 * kSumBytes;
+constexpr int kOffsetX = kOffsetBarriers + roundUp(16 * kStages + 8, 128);
+static_assert(kOffsetX + 128 == kFixedSharedBytes, "shared memory without x as the host computes it");
 
 struct SmallMArguments {
-  const U8* activations;  // [k / 256, token group] of kGroupBytes
+  const U8* activations;  // [k / 256, token group] of kGroupBytes; unused when they are quantized here
+  const uint4* x;         // [m, k] BF16, rows of xStride vectors of 8; used when they are quantized here
   const U16* bias;        // BF16 [n], or null
   U16* out;               // BF16 [m, n], rows of outStride elements
-  float4* partials;       // [slot, warp, token group, lane]; unused without split tiles
-  U32* counters;          // [split tile, warp], zero; unused without split tiles
-  I64 outStride;
-  I32 m, n;
-  SplitSchedule schedule;
+  float4* partials;       // [slot, row warp, token group, lane]; unused without split tiles
+  U32* counters;          // [split tile, row warp], zero; unused without split tiles
+  I64 xStride, outStride;
+  I32 m, n, blocks;
+  SplitSchedule schedule;  // in steps of kSplitWarps super-blocks
 };
 
 // d += A . B with A unsigned and B signed bytes; the s32 sum comes as the float 1.5 2^23 + sum, which needs no
@@ -149,11 +163,11 @@ __device__ __forceinline__ void accumulateBlock(float (&out)[kTokenGroups][4], U
 }
 
 /// Stores this warp's part of a split tile. Returns whether it was the last; then `out` is the sum of all, in order.
-__device__ __forceinline__ bool addUpParts(const SmallMArguments& p, int warp, int tile,
+__device__ __forceinline__ bool addUpParts(const SmallMArguments& p, int rowWarp, int tile,
                                            float (&out)[kTokenGroups][4]) {
   const TileParts parts(p.schedule, tile);
-  constexpr int kSlotVectors = kWarps * kTokenGroups * 32;
-  float4* const partials = p.partials + warp * kTokenGroups * 32 + threadIdx.x % 32;
+  constexpr int kSlotVectors = kRowWarps * kTokenGroups * 32;
+  float4* const partials = p.partials + rowWarp * kTokenGroups * 32 + threadIdx.x % 32;
 
   float4* own = partials + static_cast<I64>(parts.slot(parts.own())) * kSlotVectors;
 #pragma unroll
@@ -165,7 +179,7 @@ __device__ __forceinline__ bool addUpParts(const SmallMArguments& p, int warp, i
   __threadfence();
   __syncwarp();
   U32 before = 0;
-  if (threadIdx.x % 32 == 0) before = atomicAdd(p.counters + (tile - p.schedule.wholeTiles) * kWarps + warp, 1u);
+  if (threadIdx.x % 32 == 0) before = atomicAdd(p.counters + (tile - p.schedule.wholeTiles) * kRowWarps + rowWarp, 1u);
   before = __shfl_sync(~0u, before, 0);
   if (before != static_cast<U32>(parts.count()) - 1) return false;
   __threadfence();
@@ -207,11 +221,56 @@ __device__ __forceinline__ void storeRows(const SmallMArguments& p, int row, con
   }
 }
 
+/// Adds the sums of the warps of one group of rows, in their order; true for the warp that then holds them.
+__device__ __forceinline__ bool addUpWarps(U32 sums, int rowWarp, int splitWarp, float (&out)[kTokenGroups][4]) {
+  const U32 mine = sums + (rowWarp * kSplitWarps * kTokenGroups * 32 + threadIdx.x % 32) * 16;
+  if (splitWarp > 0) {
+#pragma unroll
+    for (int group = 0; group < kTokenGroups; ++group) {
+      storeShared4(mine + (splitWarp * kTokenGroups + group) * 512, __float_as_uint(out[group][0]),
+                   __float_as_uint(out[group][1]), __float_as_uint(out[group][2]), __float_as_uint(out[group][3]));
+    }
+  }
+  namedBarrier(1 + rowWarp, kSplitWarps * 32);
+  if (splitWarp > 0) return false;
+#pragma unroll
+  for (int other = 1; other < kSplitWarps; ++other) {
+#pragma unroll
+    for (int group = 0; group < kTokenGroups; ++group) {
+      const uint4 v = loadShared4(mine + (other * kTokenGroups + group) * 512);
+      out[group][0] += __uint_as_float(v.x), out[group][1] += __uint_as_float(v.y);
+      out[group][2] += __uint_as_float(v.z), out[group][3] += __uint_as_float(v.w);
+    }
+  }
+  return true;
+}
+
+/// All consumers quantize x into shared memory, a warp 256 k of a token at a time, kAhead of them loaded ahead.
+__device__ __forceinline__ void quantizeResident(const SmallMArguments& p, U8* pieces, int warp) {
+  constexpr int kAhead = 4;
+  const int lane = threadIdx.x % 32, items = p.blocks * kTokenGroups * 8;
+  for (int first = warp; first < items; first += kWarps * kAhead) {
+    uint4 v[kAhead];
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      const int item = first + i * kWarps, token = item % (kTokenGroups * 8), block = item / (kTokenGroups * 8);
+      v[i] = make_uint4(0, 0, 0, 0);
+      if (item < items && token < p.m) v[i] = __ldg(p.x + token * p.xStride + block * 32 + lane);
+    }
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      const int item = first + i * kWarps, token = item % (kTokenGroups * 8), block = item / (kTokenGroups * 8);
+      if (item < items) quantizePiece(pieces + (block * kTokenGroups + token / 8) * kGroupBytes, v[i], token);
+    }
+  }
+}
+
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerUnit)
     q4kLinearSmallM(const __grid_constant__ TensorMapParameter mapW, const SmallMArguments p) {
   extern __shared__ U8 dynamic[];
-  const U32 stages = (sharedAddress(dynamic) + 127) & ~127u;
-  const U32 barriers = stages + kStages * kStageBytes;
+  U8* const base = dynamic + (-sharedAddress(dynamic) & 127u);
+  const U32 stages = sharedAddress(base), sums = stages + kOffsetSums, residentX = stages + kOffsetX;
+  const U32 barriers = stages + kOffsetBarriers, fullX = barriers + 16 * kStages;
   const auto full = [&](int s) { return barriers + 16 * s; };
   const auto empty = [&](int s) { return barriers + 16 * s + 8; };
   if (threadIdx.x == 0) {
@@ -219,6 +278,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerUnit)
       barrierInit(full(s), 1);
       barrierInit(empty(s), kWarps);
     }
+    barrierInit(fullX, 1);
     barrierInitFence();
   }
   __syncthreads();
@@ -226,67 +286,89 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerUnit)
   SegmentWalker walker(p.schedule);
   const int warp = threadIdx.x / 32;
   if (warp == kWarps) {
-    // The producer thread.
+    // The producer thread. Weights go ahead of the kernel that quantizes x until the ring is full.
     if (!electOneLane()) return;
-    const auto loadActivations = [&](int stage, int block) {
-      bulkLoad(stages + stage * kStageBytes + kStageBytesW, p.activations + static_cast<I64>(block) * kStageBytesX,
-               kStageBytesX, full(stage));
+    const auto loadX = [&](U32 target, int block, U32 barrier) {
+      bulkLoad(target, p.activations + static_cast<I64>(block) * kPieceBytes, kPieceBytes, barrier);
+    };
+    const auto loadStepX = [&](int stage, int step) {
+      const U32 target = stages + stage * kStageBytes + kStepBytesW;
+      for (int i = 0; i < min(kSplitWarps, p.blocks - step * kSplitWarps); ++i) {
+        loadX(target + i * kPieceBytes, step * kSplitWarps + i, full(stage));
+      }
+    };
+    int waiting[kStages], filled = 0;  // the steps of the first stages, whose x comes later
+    const auto catchUp = [&] {
+      if constexpr (kActivations == 2) return;
+      waitForPreviousKernel();
+      if constexpr (kActivations == 1) {
+        barrierArriveExpect(fullX, p.blocks * kPieceBytes);
+        for (int block = 0; block < p.blocks; ++block) loadX(residentX + block * kPieceBytes, block, fullX);
+      } else {
+#pragma unroll
+        for (int s = 0; s < kStages; ++s) {
+          if (s < filled) loadStepX(s, waiting[s]);
+        }
+      }
     };
     RingPosition ring;
-    int filled = 0;  // stages whose activations wait for the kernel before
-    int waiting[kStages];
     for (Segment segment; walker.next(p.schedule, segment);) {
-      for (int block = segment.begin; block < segment.end; ++block) {
+      for (int step = segment.begin; step < segment.end; ++step) {
+        const int present = min(kSplitWarps, p.blocks - step * kSplitWarps);
         barrierWait(empty(ring.stage), ring.phase ^ 1);
-        barrierArriveExpect(full(ring.stage), kStageBytes);
-#pragma unroll
-        for (int u = 0; u < kRows / 64; ++u) {
-          tmaLoad2d(stages + ring.stage * kStageBytes + u * kCopyBytes, &mapW, block * kBlockBytes,
-                    segment.tile * kRows + u * 64, full(ring.stage), kEvictNormal);
-        }
-        // Weights go ahead of the kernel that quantizes x until the ring is full.
+        barrierArriveExpect(full(ring.stage), kStepBytesW + (kActivations == 0 ? present * kPieceBytes : 0));
+        tmaLoad3d(stages + ring.stage * kStageBytes, &mapW, 0, segment.tile * kRows, step * kSplitWarps,
+                  full(ring.stage), kEvictNormal);
         if (filled < kStages) {
 #pragma unroll
           for (int s = 0; s < kStages; ++s) {
-            if (s == filled) waiting[s] = block;
+            if (s == filled) waiting[s] = step;
           }
-          if (++filled == kStages) {
-            waitForPreviousKernel();
-#pragma unroll
-            for (int s = 0; s < kStages; ++s) loadActivations(s, waiting[s]);
-          }
-        } else {
-          loadActivations(ring.stage, block);
+          if (++filled == kStages) catchUp();
+        } else if constexpr (kActivations == 0) {
+          loadStepX(ring.stage, step);
         }
         ring.advance<kStages>();
       }
     }
-    if (filled < kStages) {
-      waitForPreviousKernel();
-#pragma unroll
-      for (int s = 0; s < kStages; ++s) {
-        if (s < filled) loadActivations(s, waiting[s]);
-      }
-    }
+    if (filled < kStages) catchUp();
     return;
   }
 
   // Consumers.
-  waitForPreviousKernel();
-  const U32 rowOffset = (warp * 16 + threadIdx.x % 32 / 4) * kBlockBytes;
+  const int rowWarp = warp / kSplitWarps, splitWarp = warp % kSplitWarps;
+  if constexpr (kActivations == 2) {
+    quantizeResident(p, base + kOffsetX, warp);
+    namedBarrier(1 + kRowWarps, kWarps * 32);
+  } else {
+    waitForPreviousKernel();
+    if constexpr (kActivations == 1) barrierWait(fullX, 0);
+  }
+  const U32 rowOffset = (splitWarp * kRows + rowWarp * 16 + threadIdx.x % 32 / 4) * kBlockBytes;
   RingPosition ring;
+  U32 parity = 0;
   for (Segment segment; walker.nextUniform(p.schedule, segment);) {
     float out[kTokenGroups][4] = {};
-    for (int block = segment.begin; block < segment.end; ++block) {
+    for (int step = segment.begin; step < segment.end; ++step) {
       const U32 stage = stages + ring.stage * kStageBytes;
+      const int block = step * kSplitWarps + splitWarp;
       barrierWait(full(ring.stage), ring.phase);
-      accumulateBlock(out, stage + rowOffset, stage + kStageBytesW);
+      if (block < p.blocks) {
+        accumulateBlock(
+            out, stage + rowOffset,
+            kActivations == 0 ? stage + kStepBytesW + splitWarp * kPieceBytes : residentX + block * kPieceBytes);
+      }
       __syncwarp();
       if (threadIdx.x % 32 == 0) barrierArrive(empty(ring.stage));
       ring.advance<kStages>();
     }
-    if (segment.isWhole(p.schedule) || addUpParts(p, warp, segment.tile, out)) {
-      storeRows(p, segment.tile * kRows + warp * 16, out);
+    if constexpr (kSplitWarps > 1) {
+      const bool holdsSum = addUpWarps(sums + parity * kSumBytes, rowWarp, splitWarp, out);
+      parity ^= 1;
+      if (!holdsSum) continue;
+    }
+    if (segment.isWhole(p.schedule) || addUpParts(p, rowWarp, segment.tile, out)) {
+      storeRows(p, segment.tile * kRows + rowWarp * 16, out);
     }
   }
 }

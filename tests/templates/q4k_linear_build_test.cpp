@@ -1,0 +1,128 @@
+// Every family of q4k_linear's Hopper kernels compiles without spills, stack frames and serialized wgmma, on a machine
+// without a GPU. Spilling wgmma kernels were seen to compute wrongly, not only slowly.
+#include <gtest/gtest.h>
+
+#include "base/device_info.h"
+#include "compiler/nvrtc/nvrtc_compiler.h"
+#include "templates/sources.h"
+#include "templates/template.h"
+
+namespace tilewright {
+namespace {
+
+struct Family {
+  const char* name;
+  const char* templateId;
+  LinearShape shape;
+  Configuration configuration;  // empty: the default
+};
+
+Configuration fused(std::int64_t arithmetic, std::int64_t scaleK, std::int64_t tokens, std::int64_t warpgroups,
+                    std::int64_t stepK, std::int64_t buffers, std::int64_t stagesW, std::int64_t helper) {
+  return Configuration({{"arithmetic", arithmetic},
+                        {"scale_k", scaleK},
+                        {"tokens", tokens},
+                        {"warpgroups", warpgroups},
+                        {"step_k", stepK},
+                        {"buffers", buffers},
+                        {"stages_w", stagesW},
+                        {"helper", helper},
+                        {"split", 1}});
+}
+
+LinearShape rows(std::int64_t m, Precision precision = Precision::kFast) {
+  return {4096, 4096, m, precision, false};
+}
+
+std::vector<Family> families() {
+  constexpr const char* kFused = "q4k_linear.fused_sm90";
+  constexpr const char* kExact = "q4k_linear.exact_sm90";
+  constexpr const char* kSmallM = "q4k_linear.small_m_sm90";
+  return {
+      {"s8_256_tokens", kFused, rows(512), fused(0, 0, 256, 2, 64, 2, 4, 1)},
+      {"s8_192_tokens", kFused, rows(512), fused(0, 0, 192, 2, 64, 2, 4, 1)},
+      {"s8_128_tokens_two_buffers", kFused, rows(512), fused(0, 0, 128, 2, 128, 2, 4, 1)},
+      {"s8_128_tokens_three_warpgroups", kFused, rows(512), fused(0, 0, 128, 3, 256, 1, 4, 1)},
+      {"s8_64_tokens", kFused, rows(64), fused(0, 0, 64, 2, 128, 2, 6, 1)},
+      {"s8_64_tokens_four_warpgroups", kFused, rows(64), fused(0, 0, 64, 4, 64, 2, 3, 1)},
+      {"s8_16_tokens_five_warpgroups_without_helper", kFused, rows(16), fused(0, 0, 16, 5, 128, 2, 4, 0)},
+      {"s8_16_tokens_one_buffer", kFused, rows(16), fused(0, 0, 16, 2, 256, 1, 6, 1)},
+      {"s8_scales_of_256_k", kFused, rows(512), fused(0, 256, 176, 2, 64, 2, 4, 1)},
+      {"s8_scales_of_256_k_few_tokens", kFused, rows(128), fused(0, 256, 128, 2, 128, 2, 4, 1)},
+      {"e4m3_256_tokens", kFused, rows(512), fused(1, 0, 256, 2, 64, 2, 4, 1)},
+      {"e4m3_64_tokens", kFused, rows(64), fused(1, 0, 64, 3, 128, 2, 4, 1)},
+      {"s8_ragged_rows", kFused, {4097, 4096, 512, Precision::kInt8, true}, fused(0, 0, 192, 2, 64, 2, 4, 1)},
+      {"bf16_256_tokens", kExact, rows(512, Precision::kExact), fused(2, 0, 256, 2, 64, 2, 3, 1)},
+      {"bf16_128_tokens", kExact, rows(512, Precision::kExact), fused(2, 0, 128, 2, 64, 2, 4, 1)},
+      {"bf16_16_tokens", kExact, rows(16, Precision::kExact), fused(2, 0, 16, 2, 64, 2, 6, 1)},
+      {"default_int8", kFused, rows(300, Precision::kInt8), {}},
+      {"default_fp8", kFused, rows(40, Precision::kFp8), {}},
+      {"default_exact", kExact, rows(1, Precision::kExact), {}},
+      {"small_m_1", kSmallM, rows(1), {}},
+      {"small_m_16", kSmallM, rows(16), {}},
+      {"small_m_32", kSmallM, rows(32), {}},
+  };
+}
+
+class Q4kLinearBuild : public testing::TestWithParam<Family> {};
+
+TEST_P(Q4kLinearBuild, isClean) {
+  const auto compiler = NvrtcCompiler::open();
+  if (!compiler) GTEST_SKIP() << compiler.error().message;
+  const Family& family = GetParam();
+  const Template* kernelTemplate = findTemplate(family.templateId);
+  ASSERT_NE(kernelTemplate, nullptr);
+  const Problem problem{.operation = Operation::kQ4kLinear, .linear = family.shape};
+  const DeviceInfo device = nominalDevice("sm_90a").value();
+  const auto refusal = kernelTemplate->refuses(problem, device);
+  ASSERT_FALSE(refusal) << refusal->reason;
+  const Configuration configuration =
+      family.configuration.empty() ? kernelTemplate->defaultConfiguration(problem, device) : family.configuration;
+  const auto refused = kernelTemplate->refusesConfiguration(problem, device, configuration);
+  ASSERT_FALSE(refused) << refused->reason;
+
+  for (const BuildRequest& request : kernelTemplate->buildRequests(problem, device, configuration, SourceCatalog())) {
+    const auto binary = (*compiler)->build(request);
+    ASSERT_TRUE(binary) << binary.error().message << "\n" << binary.error().log;
+    const auto unclean = refusesBinary(*kernelTemplate, *binary);
+    EXPECT_FALSE(unclean) << unclean->reason;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, Q4kLinearBuild, testing::ValuesIn(families()),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(Q4kLinearSm90, refusesByName) {
+  const DeviceInfo device = nominalDevice("sm_90a").value();
+  const auto refusal = [&](const char* id, Problem problem) {
+    const auto found = findTemplate(id)->refuses(problem, device);
+    return found ? found->constraint : std::string();
+  };
+  const Problem problem{.operation = Operation::kQ4kLinear, .linear = rows(16)};
+  Problem unaligned = problem, exact = problem, many = problem;
+  unaligned.alignment = Alignment::kAny;
+  exact.linear.precision = Precision::kExact;
+  many.linear.m = 33;
+  EXPECT_EQ(refusal("q4k_linear.fused_sm90", problem), "");
+  EXPECT_EQ(refusal("q4k_linear.fused_sm90", unaligned), "alignment");
+  EXPECT_EQ(refusal("q4k_linear.fused_sm90", exact), "precision");
+  EXPECT_EQ(refusal("q4k_linear.exact_sm90", exact), "");
+  EXPECT_EQ(refusal("q4k_linear.small_m_sm90", many), "tokens");
+  EXPECT_EQ(findTemplate("q4k_linear.fused_sm90")->refuses(problem, nominalDevice("sm_80").value())->constraint,
+            "target");
+}
+
+TEST(Q4kLinearSm90, refusesOneScaleForLongRows) {
+  const DeviceInfo device = nominalDevice("sm_90a").value();
+  const Template& kernelTemplate = *findTemplate("q4k_linear.fused_sm90");
+  Problem problem{.operation = Operation::kQ4kLinear, .linear = rows(128, Precision::kInt8)};
+  problem.linear.k = 19968;
+  const auto refused = kernelTemplate.refusesConfiguration(problem, device, fused(0, 0, 128, 2, 128, 2, 4, 1));
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->constraint, "s8_scale");
+  EXPECT_FALSE(
+      kernelTemplate.refusesConfiguration(problem, device, kernelTemplate.defaultConfiguration(problem, device)));
+}
+
+}  // namespace
+}  // namespace tilewright
