@@ -34,6 +34,23 @@ bool hasContent(const std::filesystem::path& path) {
   return !ignored && bytes > 0;
 }
 
+/// Checks the start of an open file, read through SQLite's own descriptor.
+Result<void> checkOpenFile(SQLite::Database& sqlite, const std::filesystem::path& path) {
+  sqlite3_file* file = nullptr;
+  DatabaseHeader header{};
+  sqlite3_int64 bytes = 0;
+  if (sqlite3_file_control(sqlite.getHandle(), "main", SQLITE_FCNTL_FILE_POINTER, &file) != SQLITE_OK ||
+      file->pMethods == nullptr || file->pMethods->xFileSize(file, &bytes) != SQLITE_OK) {
+    return fail(ErrorCode::kIo, "cannot open database {}: its size cannot be read", path.string());
+  }
+  if (bytes == 0) return {};  // Nobody has made its tables yet.
+  const int code = file->pMethods->xRead(file, header.data(), static_cast<int>(header.size()), 0);
+  if (code != SQLITE_OK && code != SQLITE_IOERR_SHORT_READ) {
+    return fail(ErrorCode::kIo, "cannot open database {}: its first bytes cannot be read", path.string());
+  }
+  return checkHeader(path, header, static_cast<std::uintmax_t>(bytes));
+}
+
 /// Switches the journal mode. SQLite calls no busy handler here, so a file in use is waited for by trying again.
 void setJournalMode(SQLite::Database& sqlite, std::string_view mode, int timeoutMilliseconds) {
   using Clock = std::chrono::steady_clock;
@@ -71,6 +88,7 @@ Result<void> Connection::connect(const DatabaseOptions& options, Journal journal
   sqlite_ = std::make_unique<SQLite::Database>(immutable ? immutableUri(path_) : path_.string(),
                                                mode | SQLite::OPEN_NOMUTEX | SQLite::OPEN_URI,
                                                options.busyTimeoutMilliseconds);
+  TW_TRY(checkOpenFile(*sqlite_, path_));
   if (writable_ && sqlite3_db_readonly(sqlite_->getHandle(), "main") == 1) {
     return fail(ErrorCode::kIo, "cannot write to database {}: the file is read-only", path_.string());
   }

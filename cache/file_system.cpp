@@ -6,16 +6,16 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <system_error>
 
 namespace tilewright {
 namespace {
 
-std::uint32_t bigEndian(const std::array<unsigned char, 100>& bytes, std::size_t offset, std::size_t size) {
+std::uint32_t bigEndian(const DatabaseHeader& bytes, std::size_t offset, std::size_t size) {
   std::uint32_t value = 0;
   for (std::size_t i = 0; i < size; ++i) value = value << 8 | bytes[offset + i];
   return value;
@@ -83,18 +83,22 @@ Result<void> checkDatabaseFile(const std::filesystem::path& path) {
     return fail(ErrorCode::kInvalidArgument, "cannot open database {}: not a regular file", path.string());
   }
 
-  // The header of a SQLite file: https://www.sqlite.org/fileformat.html, section 1.3.
-  std::array<unsigned char, 100> header{};
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return fail(ErrorCode::kIo, "cannot open database {}: {}", path.string(), std::strerror(errno));
-  file.read(reinterpret_cast<char*>(header.data()), header.size());
-  const std::streamsize got = file.gcount();
-  if (got == 0) return fail(ErrorCode::kCorrupt, "cannot open database {}: the file is empty", path.string());
+  if (::access(path.c_str(), R_OK) != 0) {
+    return fail(ErrorCode::kIo, "cannot open database {}: {}", path.string(), std::strerror(errno));
+  }
+  if (std::filesystem::file_size(path, error) == 0) {
+    return fail(ErrorCode::kCorrupt, "cannot open database {}: the file is empty", path.string());
+  }
+  return {};
+}
+
+Result<void> checkHeader(const std::filesystem::path& path, const DatabaseHeader& header, std::uintmax_t fileBytes) {
   static constexpr std::string_view kMagic("SQLite format 3\0", 16);
-  if (std::memcmp(header.data(), kMagic.data(), std::min<std::size_t>(got, kMagic.size())) != 0) {
+  const std::size_t got = std::min<std::uintmax_t>(fileBytes, header.size());
+  if (std::memcmp(header.data(), kMagic.data(), std::min(got, kMagic.size())) != 0) {
     return fail(ErrorCode::kCorrupt, "cannot open database {}: not a SQLite file", path.string());
   }
-  if (got < std::streamsize(header.size())) {
+  if (got < header.size()) {
     return fail(ErrorCode::kCorrupt, "cannot open database {}: truncated within its header", path.string());
   }
 
@@ -102,10 +106,9 @@ Result<void> checkDatabaseFile(const std::filesystem::path& path) {
   const std::uint32_t storedPageBytes = bigEndian(header, 16, 2);
   const std::uintmax_t pageBytes = storedPageBytes == 1 ? 65536 : storedPageBytes;
   const std::uintmax_t needed = pageBytes * bigEndian(header, 28, 4);
-  const std::uintmax_t bytes = std::filesystem::file_size(path, error);
   const bool settled = !holdsBytes(besides(path, "-wal")) && !holdsBytes(besides(path, "-journal"));
-  if (!error && settled && bytes < needed) {
-    return fail(ErrorCode::kCorrupt, "cannot open database {}: truncated to {} of {} bytes", path.string(), bytes,
+  if (settled && fileBytes < needed) {
+    return fail(ErrorCode::kCorrupt, "cannot open database {}: truncated to {} of {} bytes", path.string(), fileBytes,
                 needed);
   }
   return {};

@@ -1,6 +1,7 @@
 // What the operating system says about a database's file and folder before SQLite sees them. Internal to cache/.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -21,10 +22,18 @@ bool onReadOnlyFileSystem(const std::filesystem::path& path);
 Result<void> makeFolders(const std::filesystem::path& folder);
 
 /// The first look at an existing file: kNotFound (none), kInvalidArgument (not a regular file), kIo (unreadable),
-/// kCorrupt (no SQLite header, empty, or shorter than its own page count says).
+/// kCorrupt (empty). NOTE: never opens it. Closing any descriptor of a file drops the locks that SQLite holds on it in
+/// this process, whoever else has it open here.
 Result<void> checkDatabaseFile(const std::filesystem::path& path);
 
-/// Flushes a file or folder to the disk.
+/// The first bytes of a SQLite file: https://www.sqlite.org/fileformat.html, section 1.3.
+using DatabaseHeader = std::array<unsigned char, 100>;
+
+/// What SQLite says less clearly: kCorrupt for a file that is no SQLite file or is shorter than its page count says.
+/// `header` is filled with zeros behind the end of a shorter file.
+Result<void> checkHeader(const std::filesystem::path& path, const DatabaseHeader& header, std::uintmax_t fileBytes);
+
+/// Flushes a file or folder to the disk. Opens and closes it: for files that no connection of this process has open.
 Result<void> flushToDisk(const std::filesystem::path& path);
 
 }  // namespace tilewright

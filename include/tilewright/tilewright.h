@@ -12,15 +12,15 @@
  *   tw_buffers buffers = {.workspace = workspace, .workspace_bytes = tw_workspace_bytes(plan)};
  *   tw_launch_linear(plan, &operands, &buffers, stream);            // stream-ordered, capturable in a CUDA graph
  *
- * Units: sizes and strides are in elements, memory in bytes, times in microseconds. All addresses are on the device that the
- * runtime was opened for. Structures are zero-initialized by the caller, who sets what differs; those with `struct_bytes`
- * carry their size, so that later versions can append fields.
+ * Units: sizes and strides are in elements, memory in bytes, times in microseconds. All addresses are on the device
+ * that the runtime was opened for. Structures are zero-initialized by the caller, who sets what differs; those with
+ * `struct_bytes` carry their size, so that later versions can append fields.
  *
- * Threads: every function may be called from several threads at once, on the same objects too, except that nothing may use
- * an object while it is being closed.
+ * Threads: every function may be called from several threads at once, on the same objects too, except that nothing may
+ * use an object while it is being closed.
  *
- * Errors: a function that can fail returns a tw_status. tw_error_message() then has the words for the calling thread: what
- * was attempted, with which values, and which rule failed. Output parameters are left alone on failure. */
+ * Errors: a function that can fail returns a tw_status. tw_error_message() then has the words for the calling thread:
+ * what was attempted, with which values, and which rule failed. Output parameters are left alone on failure. */
 #ifndef TILEWRIGHT_TILEWRIGHT_H
 #define TILEWRIGHT_TILEWRIGHT_H
 
@@ -83,8 +83,8 @@ TW_API tw_status tw_databases_open(const char* const* paths, size_t count, tw_da
 /* Runtimes opened with it keep what they need. Null is allowed. */
 TW_API void tw_databases_close(tw_databases* databases);
 
-/* The only function of libtilewright_jit: the compilers of that library. Never fails for a missing one (no libnvrtc, a build
- * without MLIR): problems that need it say so. libtilewright runs without: from the binaries in its databases. */
+/* The only function of libtilewright_jit: the compilers of that library. Never fails for a missing one (no libnvrtc, a
+ * build without MLIR): problems that need it say so. libtilewright runs without: from the binaries in its databases. */
 TW_API tw_status tw_jit_open(tw_jit** jit);
 /* No runtime opened with it may be open. Null is allowed. */
 TW_API void tw_jit_close(tw_jit* jit);
@@ -146,13 +146,14 @@ typedef struct tw_problem {
 
 /* --- Plans --- */
 
-/* Looks a problem up and makes its kernels ready: loads them from a database, or compiles them, which may take seconds. The
- * first call for a problem does the work, later ones return the same plan. TW_UNSUPPORTED names what refused the problem and
- * what is missing; TW_COMPILE, TW_CORRUPT, TW_DEVICE if nothing else was left to try. */
+/* Looks a problem up and makes its kernels ready: loads them from a database, or compiles them, which may take seconds.
+ * The first call for a problem does the work, later ones return the same plan; it stays until the runtime is closed, so
+ * callers whose kv_len grows with every call pass a rounded hint. TW_UNSUPPORTED names what refused the
+ * problem and what is missing; TW_COMPILE, TW_CORRUPT, TW_DEVICE if nothing else was left to try. */
 TW_API tw_status tw_bind(tw_runtime* runtime, const tw_problem* problem, const tw_plan** plan);
 
-/* Binds many problems, compiling on all cores: afterwards none of them loads or compiles anything at a launch. Goes on behind
- * a failure; the status is that of the first problem that failed. */
+/* Binds many problems, compiling on all cores: afterwards none of them loads or compiles anything at a launch. Goes on
+ * behind a failure; the status is that of the first problem that failed. */
 TW_API tw_status tw_prepare(tw_runtime* runtime, const tw_problem* problems, size_t count);
 
 typedef enum tw_provenance {
@@ -162,7 +163,7 @@ typedef enum tw_provenance {
 } tw_provenance;
 
 typedef struct tw_plan_info {
-  size_t struct_bytes;           /* sizeof(tw_plan_info), set by the caller */
+  size_t struct_bytes; /* sizeof(tw_plan_info), set by the caller */
   tw_provenance provenance;
   const char* template_id;       /* "attention.tma_sm90" */
   const char* configuration;     /* "tile_m=128 stages=4" */
@@ -185,10 +186,11 @@ TW_API int64_t tw_workspace_bytes(const tw_plan* plan);
 TW_API int64_t tw_prepared_bytes(const tw_plan* plan);
 
 /* What would run for a problem, from which database, why, and what refused the others: one JSON object, as `tilewright
- * explain --json` prints it, written to `text` with a terminating zero if it fits `capacity` bytes. `length`, which may be
- * null, receives its length without the zero; TW_INVALID_ARGUMENT if it does not fit (ask with capacity 0 and a null text
- * for the length: that is TW_OK). Loads nothing. */
-TW_API tw_status tw_explain(tw_runtime* runtime, const tw_problem* problem, char* text, size_t capacity, size_t* length);
+ * explain --json` prints it, written to `text` with a terminating zero if it fits `capacity` bytes. `length`, which may
+ * be null, receives its length without the zero; TW_INVALID_ARGUMENT if it does not fit (ask with capacity 0 and a null
+ * text for the length: that is TW_OK). Loads nothing. */
+TW_API tw_status tw_explain(tw_runtime* runtime, const tw_problem* problem, char* text, size_t capacity,
+                            size_t* length);
 
 /* --- Launching --- */
 
@@ -221,20 +223,21 @@ typedef struct tw_attention_operands {
   float* lse;            /* [batch, q_heads, q_len] without gaps, natural logarithm; null exactly when not asked for */
   const int32_t* kv_len; /* [batch], read on the device and clamped to [0, capacity]; null: capacity */
   int64_t capacity;
-  float scale;           /* of Q K^T, usually 1 / sqrt(head_dim) */
+  float scale; /* of Q K^T, usually 1 / sqrt(head_dim) */
   tw_strides q_stride, k_stride, v_stride, out_stride;
 } tw_attention_operands;
 
-/* Enqueue one call on `stream`, a CUstream (null: the default stream; ignored by the CPU, which has finished on return).
- * They allocate nothing, synchronize nothing and may be captured in a CUDA graph. TW_INVALID_ARGUMENT names the operand and
- * the rule: null, not aligned to its element, overlapping output, spanning more than the device has, memory of another
- * device (looked at by a plan's first launch), too small a workspace, a plan of another operation. */
+/* Enqueue one call on `stream`, a CUstream (null: the default stream; ignored by the CPU, which has finished on
+ * return). They allocate nothing, synchronize nothing and may be captured in a CUDA graph. TW_INVALID_ARGUMENT names
+ * the operand and the rule: null, not aligned to its element, overlapping output, spanning more than the device has,
+ * memory of another device (looked at by a plan's first launch), too small a workspace, a plan of another operation. */
 TW_API tw_status tw_launch_linear(const tw_plan* plan, const tw_linear_operands* operands, const tw_buffers* buffers,
                                   void* stream);
-TW_API tw_status tw_launch_attention(const tw_plan* plan, const tw_attention_operands* operands, const tw_buffers* buffers,
-                                     void* stream);
+TW_API tw_status tw_launch_attention(const tw_plan* plan, const tw_attention_operands* operands,
+                                     const tw_buffers* buffers, void* stream);
 
-/* Look the problem up and launch, in one call. Binds the problem if nobody has; during a stream capture it must be bound. */
+/* Look the problem up and launch, in one call. Binds the problem if nobody has; during a stream capture it must be
+ * bound. */
 TW_API tw_status tw_linear(tw_runtime* runtime, const tw_problem* problem, const tw_linear_operands* operands,
                            const tw_buffers* buffers, void* stream);
 TW_API tw_status tw_attention(tw_runtime* runtime, const tw_problem* problem, const tw_attention_operands* operands,

@@ -181,6 +181,35 @@ TEST(TuningStore, aLockedFileIsWaitedForAndThenNamed) {
   EXPECT_TRUE((*impatient)->commitWinner(record(1), {}));
 }
 
+/// The locks that this process holds on a file, as the kernel lists them.
+std::vector<std::string> locksOf(const std::filesystem::path& path) {
+  struct stat status{};
+  ::stat(path.c_str(), &status);
+  const std::string inode = fmt::format(":{} ", status.st_ino), process = fmt::format(" {} ", ::getpid());
+  std::vector<std::string> found;
+  std::ifstream locks("/proc/locks");
+  for (std::string line; std::getline(locks, line);) {
+    // Without the running number at its start.
+    if (line.contains(inode) && line.contains(process)) found.push_back(line.substr(line.find(' ')));
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+TEST(TuningStore, openingAFileAgainKeepsTheLocksOfThisProcess) {
+  // POSIX drops all locks of a process on a file when it closes any descriptor of it: nothing but SQLite may open one.
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "user.twdb";
+  samples::open(path).reset();
+  SQLite::Database holder(path, SQLite::OPEN_READWRITE);
+  holder.exec("PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE");
+  const auto before = locksOf(path);
+  ASSERT_FALSE(before.empty());
+  EXPECT_FALSE(Database::open(path, {DatabaseAccess::kRead, 0}));
+  EXPECT_FALSE(Database::open(path, {DatabaseAccess::kCreate, 0}));
+  EXPECT_EQ(locksOf(path), before);
+}
+
 /// What the writer says when its disk is full, and what the file then holds.
 void expectFullDisk(const std::filesystem::path& path, const std::string& output) {
   auto said = lines(output);
