@@ -128,7 +128,9 @@ Dispatcher::Dispatcher(const DeviceInfo& device, const DatabaseLayers& layers,
   for (const DatabaseLayers::LayeredWinner& winner : winners) {
     add(winner);
     const Record& record = winner.winner.record;
-    const bool same = record.driverVersion == device.driverVersion && record.powerLimitWatts == device.powerLimitWatts;
+    // A target that is only named has no driver to compare with.
+    const bool same = (device.kind == DeviceKind::kCuda && device.driverVersion == 0) ||
+                      (record.driverVersion == device.driverVersion && record.powerLimitWatts == device.powerLimitWatts);
     if (!same) ++elsewhere[{record.driverVersion, record.powerLimitWatts}];
   }
   for (const auto& [machine, count] : elsewhere) {

@@ -67,19 +67,6 @@ std::optional<Record> recordOf(const Candidate& candidate, const DeviceInfo& dev
   return std::nullopt;
 }
 
-// What is recorded with a measurement and not part of its key, where it differs from the device at hand.
-std::string differenceText(const Record& record, const PickedDevice& device) {
-  std::string text;
-  const auto compare = [&](std::string_view what, int recorded, int present) {
-    if (recorded > 0 && present > 0 && recorded != present) {
-      text += fmt::format("{}{} {}, here {}", text.empty() ? "" : "; ", what, recorded, present);
-    }
-  };
-  compare("driver", record.driverVersion, device.info.driverVersion);
-  compare("power limit (W)", record.powerLimitWatts, device.info.powerLimitWatts);
-  return text;
-}
-
 std::string recordText(const Record& record) {
   std::string text = fmt::format("{}, {} runs, median deviation {:.1f} %", record.date, record.samples,
                                  100 * record.madMicroseconds / record.medianMicroseconds);
@@ -119,11 +106,7 @@ void printCandidates(const Explanation& explanation) {
   fmt::print("found     {}: {}\n", provenanceName(first.provenance), first.reason);
   if (first.layer >= 0) fmt::print("database  {}\n", layerName(explanation, first.layer));
   if (const std::string margin = marginText(first.margin); !margin.empty()) fmt::print("measured  {}\n", margin);
-  if (explanation.record) {
-    fmt::print("recorded  {}\n", recordText(*explanation.record));
-    const std::string differences = differenceText(*explanation.record, explanation.device);
-    if (!differences.empty()) fmt::print("          measured under another {}\n", differences);
-  }
+  if (explanation.record) fmt::print("recorded  {}\n", recordText(*explanation.record));
   if (first.problem != explanation.selection.problem) fmt::print("runs as   {}\n", problemText(first.problem));
   if (first.problem.isLinear()) fmt::print("computes  {}\n", precisionName(precision));
   for (const std::string& binary : explanation.binaries) fmt::print("binary    {}\n", binary);
