@@ -12,7 +12,9 @@ namespace tilewright {
 namespace {
 
 constexpr std::string_view kSource = "templates/attention/decode_sm90.cu";
+constexpr std::string_view kCombineSource = "templates/attention/decode_sm90_combine.cu";
 constexpr std::int64_t kMaximumRows = 16;
+constexpr std::int64_t kUsefulBytes = 128 << 10;  // in flight per SM; more gained nothing
 constexpr std::uint32_t kCombineThreads = 256;
 
 constexpr std::int64_t roundUp(std::int64_t value, std::int64_t unit) {
@@ -38,7 +40,7 @@ struct ParamsArgument {
 
 /// What follows from a problem, a device and a configuration.
 struct Geometry {
-  std::int64_t headDim, rowTile, tileN, stages, warps, blocksPerSm;
+  std::int64_t headDim, rowTile, tileN, stages, warps, blocksPerSm, cluster;
   std::int64_t rowWarps, keyWarps, threads;
   std::int64_t packedRows;  ///< query rows of a KV head's group
   std::int64_t rowTiles;    ///< of one KV head
@@ -52,23 +54,26 @@ struct Geometry {
         stages(configuration["stages"]),
         warps(configuration["warps"]),
         blocksPerSm(configuration["blocks_per_sm"]),
+        cluster(configuration["cluster"]),
         rowWarps(rowTile / 16),
         keyWarps(warps / rowWarps),
         threads((warps + 1) * 32),
         packedRows(shape.qLen * (shape.qHeads / shape.kvHeads)),
         rowTiles(ceilDiv(packedRows, rowTile)),
         tiles(shape.batch * shape.kvHeads * rowTiles),
-        pieces(device.unitCount * blocksPerSm) {}
+        pieces(cluster > 1 ? tiles * cluster : device.unitCount * blocksPerSm) {}
 
-  /// The kernel's Shared: K and V stages, the key warps' O, maxima and sums, the merged ones, barriers; and alignment.
+  /// The kernel's Shared: K and V stages; the key warps' O, a maximum and a sum per row, and those of all; barriers;
+  /// and alignment.
   std::int64_t sharedBytes() const {
-    const std::int64_t merged = keyWarps * rowTile * (headDim + 8) * 4, statistics = (2 * keyWarps + 2) * rowTile * 4;
-    return roundUp(stages * 2 * tileN * headDim * 2 + merged + statistics + stages * 4 * 8, 1024) + 1024;
+    const std::int64_t merge = keyWarps * rowTile * (headDim + 8) * 4 + (2 * keyWarps + 2) * rowTile * 4;
+    return roundUp(stages * stageBytes() + merge + stages * 4 * 8, 1024) + 1024;
   }
+  std::int64_t stageBytes() const { return 2 * tileN * headDim * 2; }
 
   /// Registers of a computing thread: O, Q, S and P, and what addresses and row statistics were seen to take.
   std::int64_t registersNeeded() const {
-    return headDim / 2 + headDim / 4 + tileN / keyWarps / 2 + tileN / keyWarps / 4 + 40;
+    return headDim / 2 + headDim / 4 + tileN / keyWarps / 2 + tileN / keyWarps / 4 + 50;
   }
   /// An SM has four schedulers with 512 registers per lane each.
   std::int64_t registersGiven() const {
@@ -76,7 +81,7 @@ struct Geometry {
   }
 
   /// Two slots per CTA: O of every packed row, its maximum and its sum.
-  std::int64_t partialBytes() const { return roundUp(2 * pieces * rowTile * (headDim + 2) * 4, 256); }
+  std::int64_t partialBytes() const { return cluster > 1 ? 0 : roundUp(2 * pieces * rowTile * (headDim + 2) * 4, 256); }
 };
 
 class AttentionDecodeSm90 final : public Template {
@@ -102,6 +107,9 @@ class AttentionDecodeSm90 final : public Template {
             {"stages", "blocks in flight", {4, 2, 3, 6, 8}},
             {"warps", "computing warps of a CTA", {4, 8}},
             {"blocks_per_sm", "CTAs that share an SM", {1, 2}},
+            {"cluster",
+             "CTAs that share a tile; 1: tiles are cut freely over all CTAs, and combined by a second kernel",
+             {1, 2, 4, 8, 16}},
             {"rescale_threshold", "growth of a row's maximum, in powers of two, that rescales O", {8, 0}}};
   }
 
@@ -129,44 +137,61 @@ class AttentionDecodeSm90 final : public Template {
   }
 
   Configuration defaultConfiguration(const Problem& problem, const DeviceInfo& device) const override {
-    // One tile per KV head where it fits, and the most bytes in flight.
+    // One tile per KV head where it fits; the cost model chooses how its parts are combined.
     const AttentionShape& shape = problem.attention;
     const std::int64_t rows = shape.qLen * (shape.qHeads / shape.kvHeads);
     const std::int64_t rowTile = rows <= 16 ? 16 : rows <= 32 || shape.headDim == 256 ? 32 : 64;
-    const std::int64_t warps = rowTile == 64 ? 8 : 4;
-    Configuration configuration({{"row_tile", rowTile},
-                                 {"tile_n", shape.headDim == 256 && rowTile == 32 ? 32 : 64},
-                                 {"stages", 8},
-                                 {"warps", warps},
-                                 {"blocks_per_sm", 1},
-                                 {"rescale_threshold", 8}});
-    for (const std::int64_t stages : {8, 6, 4, 3, 2}) {
-      configuration.set("stages", stages);
-      if (!refusesConfiguration(problem, device, configuration)) break;
+    // Two key warps and many sums leave registers for 16 keys each.
+    const bool narrow = shape.headDim == 256 ? rowTile == 32 : shape.headDim == 128 && rowTile == 64;
+    Configuration best;
+    double bestTime = 0;
+    for (const std::int64_t cluster : {1, 2, 4, 8}) {
+      Configuration candidate({{"row_tile", rowTile},
+                               {"tile_n", narrow ? 32 : 64},
+                               {"stages", 8},
+                               {"warps", rowTile == 64 ? 8 : 4},
+                               {"blocks_per_sm", 1},
+                               {"cluster", cluster},
+                               {"rescale_threshold", 8}});
+      for (const std::int64_t stages : {8, 6, 4, 3, 2}) {
+        candidate.set("stages", stages);
+        const Geometry geometry(shape, device, candidate);
+        const bool enough = stages * geometry.stageBytes() <= kUsefulBytes;
+        if (enough && !refusesConfiguration(problem, device, candidate)) break;
+      }
+      const double time = predictMicroseconds(problem, device, candidate);
+      if (best.empty() || time < bestTime) best = std::move(candidate), bestTime = time;
     }
-    return configuration;
+    return best;
   }
 
   double predictMicroseconds(const Problem& problem, const DeviceInfo& device,
                              const Configuration& configuration) const override {
-    // Launch of two kernels, the first block's latency, the merge and the combination, as measured on an H200
+    // Launch, the first block's latency and the merge, and a second kernel, as measured on an H200
     // (docs/notes/attention.md). Then whichever is longer: reading K and V once for each row tile, or the products at a
     // third of the matrix rate, whose rows are padded to whole tiles.
-    constexpr double kFixed = 6.5, kProducts = 0.3;
+    constexpr double kLaunch = 9, kCombine = 3, kProducts = 0.3, kMemory = 0.93, kLatency = 2e-6;
+    // SMs that clusters can use at once: partitions of the device are no multiples of a cluster.
+    constexpr double kClusterRoom = 0.85;
     const AttentionShape& shape = problem.attention;
     const Geometry geometry(shape, device, configuration);
-    if (geometry.tiles == 0 || device.memoryBytesPerSecond == 0 || device.bf16FlopPerSecond == 0) return kFixed;
-    const auto blocks =
-        static_cast<double>(geometry.tiles * std::max<std::int64_t>(1, ceilDiv(shape.kvLen, geometry.tileN)));
+    const double fixed = kLaunch + (geometry.cluster > 1 ? 0 : kCombine);
+    if (geometry.tiles == 0 || device.memoryBytesPerSecond == 0 || device.bf16FlopPerSecond == 0) return fixed;
+    const double slots =
+        static_cast<double>(device.unitCount * geometry.blocksPerSm) * (geometry.cluster > 1 ? kClusterRoom : 1);
     const auto pieces = static_cast<double>(geometry.pieces);
-    const double perPiece = std::ceil(blocks / pieces);
-    const double inFlight = static_cast<double>(geometry.pieces * geometry.stages * geometry.tileN * shape.headDim * 4);
-    const double memoryRate = device.memoryBytesPerSecond * std::min(1.0, inFlight / 9e6);
-    const double memory = perPiece * pieces * static_cast<double>(4 * geometry.tileN * shape.headDim) / memoryRate;
-    const double products = perPiece * pieces *
-                            static_cast<double>(4 * geometry.tileN * geometry.rowTile * shape.headDim) /
-                            (kProducts * device.bf16FlopPerSecond);
-    return kFixed + std::max(memory, products) * 1e6;
+    const double resident = std::min(pieces, std::max(slots, static_cast<double>(geometry.cluster)));
+    const std::int64_t blocks = std::max<std::int64_t>(1, ceilDiv(shape.kvLen, geometry.tileN));
+    const std::int64_t perPiece =
+        geometry.cluster > 1 ? ceilDiv(blocks, geometry.cluster) : ceilDiv(blocks * geometry.tiles, geometry.pieces);
+    const double steps = static_cast<double>(perPiece) * std::ceil(pieces / resident) * resident;
+    const auto stageBytes = static_cast<double>(geometry.stageBytes());
+    const double inFlight = resident * static_cast<double>(geometry.stages) * stageBytes;
+    const double rate =
+        kMemory * device.memoryBytesPerSecond * std::min(1.0, inFlight / (device.memoryBytesPerSecond * kLatency));
+    const double products =
+        steps * static_cast<double>(geometry.rowTile) * stageBytes / (kProducts * device.bf16FlopPerSecond);
+    return fixed + std::max(steps * stageBytes / rate, products) * 1e6;
   }
 
   std::vector<BuildRequest> buildRequests(const Problem& problem, const DeviceInfo& device,
@@ -174,26 +199,35 @@ class AttentionDecodeSm90 final : public Template {
                                           const SourceCatalog& sources) const override {
     const AttentionShape& shape = problem.attention;
     const Geometry geometry(shape, device, configuration);
-    BuildRequest request;
-    request.templateId = id();
-    request.target = device.target;
-    request.entries = {"attention_decode_sm90", "attention_decode_sm90_combine"};
-    const auto parameter = [&](std::string name, std::int64_t value) {
-      request.parameters.emplace_back(std::move(name), fmt::to_string(value));
+    const auto request = [&](std::string_view source, const char* entry, std::string assertion) {
+      BuildRequest request;
+      request.templateId = id();
+      request.target = device.target;
+      request.entries = {entry};
+      const auto parameter = [&](std::string name, std::int64_t value) {
+        request.parameters.emplace_back(std::move(name), fmt::to_string(value));
+      };
+      parameter("head_dim", shape.headDim);
+      parameter("causal", shape.causal);
+      parameter("log_sum_exp", shape.logSumExp);
+      for (const auto& [name, value] : configuration.entries()) parameter(name, value);
+      request.source = parameterPrelude(request.parameters) + sources.text(source) +
+                       fmt::format(
+                           "static_assert({} && tilewright::kSlotFloats == {} && sizeof(tilewright::Params) == {}, "
+                           "\"host and device disagree\");\n",
+                           assertion, geometry.rowTile * (geometry.headDim + 2), sizeof(ParamsArgument));
+      request.includes = sources.includesOf(source);
+      return request;
     };
-    parameter("head_dim", shape.headDim);
-    parameter("causal", shape.causal);
-    parameter("log_sum_exp", shape.logSumExp);
-    for (const auto& [name, value] : configuration.entries()) parameter(name, value);
-    request.source = parameterPrelude(request.parameters) + sources.text(kSource) +
-                     fmt::format(
-                         "static_assert(tilewright::kSharedBytes == {} && tilewright::kThreads == {} && "
-                         "tilewright::kCombineThreads == {} && tilewright::kSlotFloats == {} && "
-                         "sizeof(tilewright::Params) == {}, \"host and device disagree\");\n",
-                         geometry.sharedBytes(), geometry.threads, kCombineThreads,
-                         geometry.rowTile * (geometry.headDim + 2), sizeof(ParamsArgument));
-    request.includes = sources.includesOf(kSource);
-    return {std::move(request)};
+    std::vector<BuildRequest> requests;
+    requests.push_back(request(kSource, "attention_decode_sm90",
+                               fmt::format("tilewright::kSharedBytes == {} && tilewright::kThreads == {}",
+                                           geometry.sharedBytes(), geometry.threads)));
+    if (geometry.cluster == 1) {
+      requests.push_back(request(kCombineSource, "attention_decode_sm90_combine",
+                                 fmt::format("tilewright::kCombineThreads == {}", kCombineThreads)));
+    }
+    return requests;
   }
 
   std::int64_t workspaceBytes(const Problem& problem, const DeviceInfo& device,
@@ -237,6 +271,10 @@ class AttentionDecodeSm90 final : public Template {
     split.arguments.tensorMap(attentionValueMap(problem, attention, size(geometry.tileN)));
     split.arguments.value(params);
 
+    if (geometry.cluster > 1) {
+      split.cluster.x = size(geometry.cluster);
+      return;
+    }
     const std::int64_t rows = std::min(geometry.rowTile, geometry.packedRows);
     Launch& combine = launches.addKernel(1, {size(geometry.tiles), size(rows), 1}, {kCombineThreads, 1, 1});
     combine.programmaticDependent = true;

@@ -4,8 +4,9 @@
 //   over n < kvLen[b], and, causal, n <= kvLen[b] - qLen + m; rows that see no key give zeros and a log-sum-exp of -inf
 //
 // All query rows of a KV head's group are packed into tiles of kRowTile rows, so that K and V cross memory once. KV is
-// cut over all SMs by the lengths in device memory (decode_sm90_split.cuh); a second kernel, started early by
-// programmatic dependent launch, adds the parts of each tile in a fixed order.
+// cut over all SMs by the lengths in device memory (decode_sm90_split.cuh). The parts of a tile are added in a fixed
+// order: by a second kernel (decode_sm90_combine.cu), or, where the CTAs of a cluster share a tile, by the cluster
+// itself.
 //
 // One warp streams blocks of kTileN keys through kStages stages (TMA, 128-byte swizzle): enough bytes in flight per SM
 // to cover the memory's latency. The other warps share nothing within a part: warp (r, j) holds rows 16 r to + 15,
@@ -32,6 +33,7 @@
 //   kStages            blocks in flight
 //   kWarps             computing warps: kRowTile / 16 row warps times key warps
 //   kBlocksPerSm       CTAs that share an SM
+//   kCluster           CTAs that share a tile; 1: tiles are cut freely over all CTAs
 //   kRescaleThreshold  growth of a row's maximum, in powers of two, from which on O is rescaled
 
 namespace tilewright {
@@ -44,19 +46,25 @@ constexpr int kChunks = kHeadDim / 64;           // spans of 128 bytes in a row
 constexpr int kKvBytes = kTileN * kHeadDim * 2;  // bytes of a K or V block
 constexpr int kAccumulators = kHeadDim / 2;      // of O, per thread
 constexpr int kMergeStride = kHeadDim + 8;       // floats; 8 beyond a multiple of 32 keeps a warp's stores apart
-constexpr int kCombineThreads = 256;
 
 static_assert(kHeadDim == 64 || kHeadDim == 128 || kHeadDim == 256, "rows are whole swizzle spans, sums fit registers");
 static_assert(kRowTile % 16 == 0 && kWarps % kRowWarps == 0, "every warp has 16 rows");
 static_assert(kTileN % kKeyWarps == 0 && kWarpKeys % 16 == 0, "every key warp has whole fragments of 16 keys");
+static_assert(kCluster == 1 || kCluster == 2 || kCluster == 4 || kCluster == 8 || kCluster == 16,
+              "lanes that fetch from one CTA of the cluster each divide a warp");
 static_assert(kTileN <= 256, "a TMA box has at most 256 rows");
+
+// Results of the key warps, and the maxima and sums of each and of all.
+struct Merge {
+  float o[kKeyWarps][kRowTile][kMergeStride];
+  float maxima[kKeyWarps][kRowTile], sums[kKeyWarps][kRowTile];
+  float maximum[kRowTile], sum[kRowTile];
+};
 
 struct alignas(1024) Shared {
   U8 k[kStages][kKvBytes];
   U8 v[kStages][kKvBytes];
-  float merged[kKeyWarps][kRowTile][kMergeStride];
-  float maxima[kKeyWarps][kRowTile], sums[kKeyWarps][kRowTile];
-  float maximum[kRowTile], sum[kRowTile];
+  Merge merge;  // NOTE: not over the stages: a warp that is done writes it while others still read theirs
   U64 kFull[kStages], kEmpty[kStages], vFull[kStages], vEmpty[kStages];
 };
 
@@ -68,31 +76,17 @@ __device__ __forceinline__ U32 swizzled(U32 tile, int row, int column) {
   return tile + column / 8 * (kTileN * 128) + row * 128 + ((column % 8) ^ (row & 7)) * 16;
 }
 
-__device__ __forceinline__ void produce(Shared& shared, const TensorMapParameter& mapK, const TensorMapParameter& mapV,
-                                        const Params& p, const Split& split) {
-  const bool leader = threadIdx.x % 32 == 0;
-  RingPosition at;
-  const U32 end = split.begin(blockIdx.x + 1);
-  for (U32 position = split.begin(blockIdx.x); position < end;) {
-    const Part part = split.partAt(position, end);
-    const int kvHead = part.tile / p.rowTiles % p.kvHeads;
-    const auto load = [&](const TensorMapParameter& map, U8* tile, U64* full, U64* empty, int block) {
-      const U32 barrier = sharedAddress(&full[at.stage]), target = sharedAddress(tile);
-      barrierWait(sharedAddress(&empty[at.stage]), at.phase ^ 1);
-      barrierArriveExpectIf(leader, barrier, kKvBytes);
-#pragma unroll
-      for (int chunk = 0; chunk < kChunks; ++chunk) {
-        tmaLoad4dIf(leader, target + chunk * kTileN * 128, &map, chunk * 64, block * kTileN, kvHead, part.batch,
-                    barrier, kEvictFirst);
-      }
-    };
-    for (int i = 0; i < part.count; ++i) {
-      load(mapK, shared.k[at.stage], shared.kFull, shared.kEmpty, part.first + i);
-      load(mapV, shared.v[at.stage], shared.vFull, shared.vEmpty, part.first + i);
-      at.advance<kStages>();
-    }
-    position += part.count;
-  }
+// The part of CTA `rank` of the cluster that shares a tile; its count may be 0.
+__device__ __forceinline__ Part clusterPart(const Params& p, int tile, int rank) {
+  Part part;
+  part.tile = tile;
+  part.batch = tile / (p.kvHeads * p.rowTiles);
+  part.kvLen = kvLenOf(p.kvLen, p.capacity, part.batch);
+  part.blocks = blocksOf(part.kvLen);
+  const int share = (part.blocks + kCluster - 1) / kCluster;
+  part.first = rank * share;
+  part.count = max(0, min(share, part.blocks - part.first));
+  return part;
 }
 
 // Q of this warp's 16 rows as A fragments; rows that do not exist are zero.
@@ -149,15 +143,8 @@ __device__ __forceinline__ void multiplyPv(float (&o)[kAccumulators], const U32 
   }
 }
 
-// Four columns of a packed row of the output, normalized.
-__device__ __forceinline__ void storeColumns(U16* line, int column, float4 o, float sum) {
-  const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
-  *reinterpret_cast<uint2*>(line + column) =
-      uint2{packBf16(o.x * inverse, o.y * inverse), packBf16(o.z * inverse, o.w * inverse)};
-}
-
-// Adds the key warps' results of a part and writes them: the output of a whole tile, or a slot.
-__device__ __forceinline__ void mergeWarps(Shared& shared, const Params& p, const Part& part, float (&o)[kAccumulators],
+// Brings the key warps' results of a part to a common maximum, in shared memory.
+__device__ __forceinline__ void mergeWarps(Merge& merge, const Params& p, const float (&o)[kAccumulators],
                                            SoftmaxRows& rows, int rowWarp, int keyWarp) {
   const int lane = threadIdx.x % 32;
   int packed[2];
@@ -167,114 +154,182 @@ __device__ __forceinline__ void mergeWarps(Shared& shared, const Params& p, cons
     rows.sum[r] += __shfl_xor_sync(kFullWarp, rows.sum[r], 1);
     rows.sum[r] += __shfl_xor_sync(kFullWarp, rows.sum[r], 2);
     if (lane % 4 == 0) {
-      shared.maxima[keyWarp][packed[r]] = rows.max[r];
-      shared.sums[keyWarp][packed[r]] = rows.sum[r];
+      merge.maxima[keyWarp][packed[r]] = rows.max[r];
+      merge.sums[keyWarp][packed[r]] = rows.sum[r];
     }
   }
   namedBarrier(1, kWarps * 32);
-
-  // Bring every warp's O to the common maximum.
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     float top = -kInfinity, sum = 0.0f;
-    for (int j = 0; j < kKeyWarps; ++j) top = fmaxf(top, shared.maxima[j][packed[r]]);
+    for (int j = 0; j < kKeyWarps; ++j) top = fmaxf(top, merge.maxima[j][packed[r]]);
     const float finite = top == -kInfinity ? 0.0f : top;
     for (int j = 0; j < kKeyWarps; ++j) {
-      sum += shared.sums[j][packed[r]] * exp2Fast((shared.maxima[j][packed[r]] - finite) * p.scaleLog2);
+      sum += merge.sums[j][packed[r]] * exp2Fast((merge.maxima[j][packed[r]] - finite) * p.scaleLog2);
     }
     const float factor = exp2Fast((rows.max[r] - finite) * p.scaleLog2);
-    auto* line = reinterpret_cast<float2*>(shared.merged[keyWarp][packed[r]]) + lane % 4;
+    auto* line = reinterpret_cast<float2*>(merge.o[keyWarp][packed[r]]) + lane % 4;
 #pragma unroll
     for (int i = 0; i < kHeadDim / 8; ++i)
       line[i * 4] = float2{o[i * 4 + 2 * r] * factor, o[i * 4 + 2 * r + 1] * factor};
-    if (keyWarp == 0 && lane % 4 == 0) shared.maximum[packed[r]] = top, shared.sum[packed[r]] = sum;
+    if (keyWarp == 0 && lane % 4 == 0) merge.maximum[packed[r]] = top, merge.sum[packed[r]] = sum;
   }
   namedBarrier(1, kWarps * 32);
+}
 
-  // Add in order and write.
+// Four columns of a row, added over the key warps in order.
+__device__ __forceinline__ float4 addWarps(const Merge& merge, int row, int column) {
+  float4 total{0.0f, 0.0f, 0.0f, 0.0f};
+  for (int j = 0; j < kKeyWarps; ++j) {
+    const float4 each = *reinterpret_cast<const float4*>(&merge.o[j][row][column]);
+    total.x += each.x, total.y += each.y, total.z += each.z, total.w += each.w;
+  }
+  return total;
+}
+
+// Writes a merged part: the output of a whole tile, or a slot.
+__device__ __forceinline__ void storePart(const Merge& merge, const Params& p, const Part& part) {
   float* slot = p.partials + static_cast<I64>(2 * blockIdx.x + (part.first == 0)) * kSlotFloats;
-  const int count = rowsOf(p, part.tile);
-  for (int i = threadIdx.x; i < count * (kHeadDim / 4); i += kWarps * 32) {
+  const int rows = rowsOf(p, part.tile);
+  for (int i = threadIdx.x; i < rows * (kHeadDim / 4); i += kWarps * 32) {
     const int row = i / (kHeadDim / 4), column = i % (kHeadDim / 4) * 4;
-    float4 total{0.0f, 0.0f, 0.0f, 0.0f};
-    for (int j = 0; j < kKeyWarps; ++j) {
-      const float4 each = *reinterpret_cast<const float4*>(&shared.merged[j][row][column]);
-      total.x += each.x, total.y += each.y, total.z += each.z, total.w += each.w;
-    }
+    const float4 total = addWarps(merge, row, column);
     if (part.whole()) {
-      storeColumns(PackedRow(p, part.tile, row).out(p), column, total, shared.sum[row]);
+      storeColumns(PackedRow(p, part.tile, row).out(p), column, total, merge.sum[row]);
     } else {
       *reinterpret_cast<float4*>(slot + row * kHeadDim + column) = total;
     }
   }
-  for (int row = threadIdx.x; row < count; row += kWarps * 32) {
+  for (int row = threadIdx.x; row < rows; row += kWarps * 32) {
     if (!part.whole()) {
-      slot[kRowTile * kHeadDim + row] = shared.maximum[row];
-      slot[kRowTile * (kHeadDim + 1) + row] = shared.sum[row];
+      slot[kRowTile * kHeadDim + row] = merge.maximum[row];
+      slot[kRowTile * (kHeadDim + 1) + row] = merge.sum[row];
     } else if constexpr (kLogSumExp) {
-      *PackedRow(p, part.tile, row).lse(p) = logSumExp(shared.maximum[row], shared.sum[row], p.scaleLog2);
+      *PackedRow(p, part.tile, row).lse(p) = logSumExp(merge.maximum[row], merge.sum[row], p.scaleLog2);
     }
   }
 }
 
-__device__ __forceinline__ void consume(Shared& shared, const Params& p, const Split& split) {
+// Adds the merged parts of a cluster and writes the output. kCluster lanes fetch four columns from one CTA each and add
+// them by shuffles; the CTAs share the columns.
+__device__ __forceinline__ void addCluster(Merge& merge, const Params& p, int tile, int rank) {
+  constexpr int kComputing = kWarps * 32;
+  const int rows = rowsOf(p, tile), count = rows * (kHeadDim / 4);
+  if (threadIdx.x < kComputing) {
+    for (int i = threadIdx.x; i < count; i += kComputing) {
+      const int row = i / (kHeadDim / 4), column = i % (kHeadDim / 4) * 4;
+      *reinterpret_cast<float4*>(&merge.o[0][row][column]) = addWarps(merge, row, column);
+    }
+  }
+  __syncwarp();
+  clusterSync();
+  if (threadIdx.x < kComputing) {
+    const int thread = rank * kComputing + threadIdx.x, peer = thread % kCluster;
+    for (int first = 0; first < count; first += kComputing) {
+      const int i = first + thread / kCluster, row = min(i, count - 1) / (kHeadDim / 4),
+                column = i % (kHeadDim / 4) * 4;
+      const float maximum = loadRemote(sharedAddress(&merge.maximum[row]), peer);
+      float sum = loadRemote(sharedAddress(&merge.sum[row]), peer);
+      float4 o = loadRemote4(sharedAddress(&merge.o[0][row][column]), peer);
+      float top = maximum;
+#pragma unroll
+      for (int step = 1; step < kCluster; step *= 2) top = fmaxf(top, __shfl_xor_sync(kFullWarp, top, step));
+      const float weight = exp2Fast((maximum - (top == -kInfinity ? 0.0f : top)) * p.scaleLog2);
+      sum *= weight, o.x *= weight, o.y *= weight, o.z *= weight, o.w *= weight;
+#pragma unroll
+      for (int step = 1; step < kCluster; step *= 2) {
+        sum += __shfl_xor_sync(kFullWarp, sum, step);
+        o.x += __shfl_xor_sync(kFullWarp, o.x, step), o.y += __shfl_xor_sync(kFullWarp, o.y, step);
+        o.z += __shfl_xor_sync(kFullWarp, o.z, step), o.w += __shfl_xor_sync(kFullWarp, o.w, step);
+      }
+      if (peer == 0 && i < count) {
+        const PackedRow at(p, tile, row);
+        storeColumns(at.out(p), column, o, sum);
+        if (kLogSumExp && column == 0) *at.lse(p) = logSumExp(top, sum, p.scaleLog2);
+      }
+    }
+  }
+  // A CTA must outlive the reads of its shared memory.
+  __syncwarp();
+  clusterSync();
+}
+
+// Streams the blocks of a part.
+__device__ __forceinline__ void loadPart(Shared& shared, const TensorMapParameter& mapK, const TensorMapParameter& mapV,
+                                         const Params& p, const Part& part, RingPosition& at) {
+  const bool leader = threadIdx.x % 32 == 0;
+  const int kvHead = part.tile / p.rowTiles % p.kvHeads;
+  const auto load = [&](const TensorMapParameter& map, U8* tile, U64* full, U64* empty, int block) {
+    const U32 barrier = sharedAddress(&full[at.stage]), target = sharedAddress(tile);
+    barrierWait(sharedAddress(&empty[at.stage]), at.phase ^ 1);
+    barrierArriveExpectIf(leader, barrier, kKvBytes);
+#pragma unroll
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+      tmaLoad4dIf(leader, target + chunk * kTileN * 128, &map, chunk * 64, block * kTileN, kvHead, part.batch, barrier,
+                  kEvictFirst);
+    }
+  };
+#pragma unroll 1
+  for (int i = 0; i < part.count; ++i) {
+    load(mapK, shared.k[at.stage], shared.kFull, shared.kEmpty, part.first + i);
+    load(mapV, shared.v[at.stage], shared.vFull, shared.vEmpty, part.first + i);
+    at.advance<kStages>();
+  }
+}
+
+// Attends to the blocks of a part and leaves the merged result in shared memory.
+__device__ __forceinline__ void attendPart(Shared& shared, const Params& p, const Part& part, RingPosition& at) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int rowWarp = warp / kKeyWarps, keyWarp = warp % kKeyWarps;
   const int firstKey = keyWarp * kWarpKeys, group = p.qHeads / p.kvHeads;
   const float c = p.scaleLog2;
-  RingPosition at;
   const auto release = [&](U64* empty) {
     __syncwarp();
     if (lane == 0) barrierArrive(sharedAddress(&empty[at.stage]));
   };
+  U32 q[kHeadDim / 16][4];
+  loadQ(q, p, part.tile, rowWarp * 16);
 
-  const U32 end = split.begin(blockIdx.x + 1);
-  for (U32 position = split.begin(blockIdx.x); position < end;) {
-    const Part part = split.partAt(position, end);
-    U32 q[kHeadDim / 16][4];
-    loadQ(q, p, part.tile, rowWarp * 16);
-
-    // The last key that each of the thread's two rows sees, and the last that all rows of the tile see.
-    int lastKey[2];
+  // The last key that each of the thread's two rows sees, and the last that all rows of the tile see.
+  int lastKey[2];
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const int packed = part.tile % p.rowTiles * kRowTile + rowWarp * 16 + lane / 4 + r * 8;
-      lastKey[r] = part.kvLen - 1 - (kCausal ? max(0, p.qLen - 1 - packed / group) : 0);
-    }
-    const int lastCommon = part.kvLen - (kCausal ? p.qLen : 1);
-
-    SoftmaxRows rows;
-    float o[kAccumulators];
-#pragma unroll
-    for (int i = 0; i < kAccumulators; ++i) o[i] = 0.0f;
-    for (int i = 0; i < part.count; ++i) {
-      const int blockKey = (part.first + i) * kTileN;
-      float s[kWarpKeys / 2], factor[2];
-      U32 pBits[kWarpKeys / 16][4];
-      barrierWait(sharedAddress(&shared.kFull[at.stage]), at.phase);
-      multiplyQk(s, q, sharedAddress(shared.k[at.stage]), firstKey);
-      release(shared.kEmpty);
-
-      const bool masked = blockKey + kTileN - 1 > lastCommon;
-      const int threadKey = blockKey + firstKey + lane % 4 * 2;
-      const bool moved = masked ? softmaxStep<true>(s, rows, factor, c, lastKey[0] - threadKey, lastKey[1] - threadKey)
-                                : softmaxStep<false>(s, rows, factor, c, 0, 0);
-      if (moved) scaleRows(o, factor);
-      packScores(pBits, s);
-
-      barrierWait(sharedAddress(&shared.vFull[at.stage]), at.phase);
-      const U32 v = sharedAddress(shared.v[at.stage]);
-      if (masked) {
-        multiplyPv<true>(o, pBits, v, firstKey, part.kvLen - blockKey);
-      } else {
-        multiplyPv<false>(o, pBits, v, firstKey, kTileN);
-      }
-      release(shared.vEmpty);
-      at.advance<kStages>();
-    }
-    mergeWarps(shared, p, part, o, rows, rowWarp, keyWarp);
-    position += part.count;
+  for (int r = 0; r < 2; ++r) {
+    const int packed = part.tile % p.rowTiles * kRowTile + rowWarp * 16 + lane / 4 + r * 8;
+    lastKey[r] = part.kvLen - 1 - (kCausal ? max(0, p.qLen - 1 - packed / group) : 0);
   }
+  const int lastCommon = part.kvLen - (kCausal ? p.qLen : 1);
+
+  SoftmaxRows rows;
+  float o[kAccumulators];
+#pragma unroll
+  for (int i = 0; i < kAccumulators; ++i) o[i] = 0.0f;
+#pragma unroll 1
+  for (int i = 0; i < part.count; ++i) {
+    const int blockKey = (part.first + i) * kTileN;
+    float s[kWarpKeys / 2], factor[2];
+    U32 pBits[kWarpKeys / 16][4];
+    barrierWait(sharedAddress(&shared.kFull[at.stage]), at.phase);
+    multiplyQk(s, q, sharedAddress(shared.k[at.stage]), firstKey);
+    release(shared.kEmpty);
+
+    const bool masked = blockKey + kTileN - 1 > lastCommon;
+    const int threadKey = blockKey + firstKey + lane % 4 * 2;
+    const bool moved = masked ? softmaxStep<true>(s, rows, factor, c, lastKey[0] - threadKey, lastKey[1] - threadKey)
+                              : softmaxStep<false>(s, rows, factor, c, 0, 0);
+    if (moved) scaleRows(o, factor);
+    packScores(pBits, s);
+
+    barrierWait(sharedAddress(&shared.vFull[at.stage]), at.phase);
+    const U32 v = sharedAddress(shared.v[at.stage]);
+    if (masked) {
+      multiplyPv<true>(o, pBits, v, firstKey, part.kvLen - blockKey);
+    } else {
+      multiplyPv<false>(o, pBits, v, firstKey, kTileN);
+    }
+    release(shared.vEmpty);
+    at.advance<kStages>();
+  }
+  mergeWarps(shared.merge, p, o, rows, rowWarp, keyWarp);
 }
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
@@ -295,63 +350,32 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     barrierInitFence();
   }
   __syncthreads();
-  const Split split(p);
-  if (__shfl_sync(kFullWarp, threadIdx.x / 32, 0) == kWarps) {
-    produce(shared, mapK, mapV, p, split);
-  } else {
-    consume(shared, p, split);
-  }
-}
-
-// Adds the parts of one packed row of one tile, in the order of the line. Grid [tiles, packed rows].
-extern "C" __global__ void __launch_bounds__(kCombineThreads)
-    attention_decode_sm90_combine(const __grid_constant__ Params p) {
-  constexpr int kCombineWarps = kCombineThreads / 32, kColumns = kHeadDim / 32;  // columns of a lane
-  __shared__ float added[kCombineWarps][kHeadDim];
-  const int tile = blockIdx.x, row = blockIdx.y, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const Split split(p);
-  const TileRange range = split.rangeOf(tile);
-  const int first = range.begin / split.quota(), last = (range.begin + range.blocks - 1) / split.quota();
-  waitForPreviousKernel();
-  if (first == last || row >= rowsOf(p, tile)) return;
-
-  // The slot of part i: the first part begins the tile.
-  const auto slot = [&](int i) { return p.partials + static_cast<I64>(2 * (first + i) + (i == 0)) * kSlotFloats; };
-  const auto maximumOf = [&](int i) { return slot(i)[kRowTile * kHeadDim + row]; };
-  const int parts = last - first + 1;
-
-  // Every warp finds the common maximum and the sum.
-  float top = -kInfinity, sum = 0.0f;
-  for (int i = lane; i < parts; i += 32) top = fmaxf(top, maximumOf(i));
-  for (int step = 16; step > 0; step /= 2) top = fmaxf(top, __shfl_xor_sync(kFullWarp, top, step));
-  const float finite = top == -kInfinity ? 0.0f : top;
-  const auto weightOf = [&](int i) { return exp2Fast((maximumOf(i) - finite) * p.scaleLog2); };
-  for (int i = lane; i < parts; i += 32) sum += slot(i)[kRowTile * (kHeadDim + 1) + row] * weightOf(i);
-  for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(kFullWarp, sum, step);
-
-  // Each warp adds every eighth part, then the warps' sums are added in order.
-  float o[kColumns] = {};
-#pragma unroll 4
-  for (int i = warp; i < parts; i += kCombineWarps) {
-    const float weight = weightOf(i);
-    const float* line = slot(i) + row * kHeadDim + lane;
-#pragma unroll
-    for (int j = 0; j < kColumns; ++j) o[j] += weight * line[j * 32];
-  }
-#pragma unroll
-  for (int j = 0; j < kColumns; ++j) added[warp][j * 32 + lane] = o[j];
-  __syncthreads();
-  const PackedRow at(p, tile, row);
-  const int column = threadIdx.x * 4;
-  if (column < kHeadDim) {
-    float4 total{0.0f, 0.0f, 0.0f, 0.0f};
-    for (int j = 0; j < kCombineWarps; ++j) {
-      const float4 each = *reinterpret_cast<const float4*>(&added[j][column]);
-      total.x += each.x, total.y += each.y, total.z += each.z, total.w += each.w;
+  const bool producer = __shfl_sync(kFullWarp, threadIdx.x / 32, 0) == kWarps;
+  RingPosition at;
+  if constexpr (kCluster > 1) {
+    const int rank = clusterRank(), tile = blockIdx.x / kCluster;
+    const Part part = clusterPart(p, tile, rank);
+    if (producer) {
+      loadPart(shared, mapK, mapV, p, part, at);
+    } else {
+      attendPart(shared, p, part, at);
     }
-    storeColumns(at.out(p), column, total, sum);
+    __syncwarp();
+    addCluster(shared.merge, p, tile, rank);
+  } else {
+    const Split split(p);
+    const U32 end = split.begin(blockIdx.x + 1);
+    U32 length = 0;
+    for (U32 position = split.begin(blockIdx.x); position < end; position += length) {
+      const Part part = split.partAt(position, end, length);
+      if (producer) {
+        loadPart(shared, mapK, mapV, p, part, at);
+      } else {
+        attendPart(shared, p, part, at);
+        storePart(shared.merge, p, part);
+      }
+    }
   }
-  if (kLogSumExp && threadIdx.x == 0) *at.lse(p) = logSumExp(top, sum, p.scaleLog2);
 }
 
 }  // namespace tilewright

@@ -162,18 +162,21 @@ class AttentionTmaSm90 final : public Template {
 
   Configuration defaultConfiguration(const Problem& problem, const DeviceInfo& device) const override {
     // The tiles that won in measurements, each with every way to schedule it; the cost model chooses.
+    // NOTE: with Q in registers stream-K is a few registers short.
     struct Tile {
       std::int64_t headDim, tileM, tileN, stages, qRegisters;
     };
-    static constexpr std::array kTiles = {Tile{64, 192, 128, 3, 0}, Tile{64, 128, 128, 3, 0}, Tile{128, 192, 80, 3, 0},
-                                          Tile{128, 128, 128, 3, 1}, Tile{256, 128, 80, 2, 0}};
+    static constexpr std::array kTiles = {Tile{64, 192, 128, 3, 0},  Tile{64, 128, 128, 3, 0},
+                                          Tile{128, 192, 80, 3, 0},  Tile{128, 128, 128, 3, 1},
+                                          Tile{128, 128, 128, 2, 0}, Tile{256, 128, 80, 2, 0}};
     Configuration best;
     double bestTime = 0;
     for (const Tile& tile : kTiles) {
       if (tile.headDim != problem.attention.headDim) continue;
       for (const std::int64_t cluster : {1, 2}) {
         for (const std::int64_t packHeads : {1, 2, 4, 8}) {
-          for (const std::int64_t schedule : {kDynamic, kStreamK}) {
+          for (const std::int64_t schedule : {kStatic, kDynamic, kStreamK}) {
+            if (tile.qRegisters == 1 && schedule == kStreamK) continue;
             const bool pingPong = tile.tileM == 128 || tile.headDim == 64;
             Configuration candidate({{"tile_m", tile.tileM},
                                      {"tile_n", tile.tileN},
@@ -197,20 +200,23 @@ class AttentionTmaSm90 final : public Template {
 
   double predictMicroseconds(const Problem& problem, const DeviceInfo& device,
                              const Configuration& configuration) const override {
-    // Fitted to measurements on an H200 (docs/notes/attention.md): the rate of the long loop relative to the GEMM rate
-    // that the device reports, the time between tiles, of a launch, of zeroing the workspace, and of a stream-K fix-up.
-    constexpr double kLaunch = 5, kZero = 1.5, kFixUp = 6;
+    // Fitted to measurements on an H200 (docs/notes/attention.md): microseconds of a launch, of zeroing the workspace
+    // and of a cooperative launch with a fix-up; the rate of the long loop relative to the GEMM rate that the device
+    // reports; and the time between tiles.
+    constexpr double kLaunch = 8, kZero = 1, kFixUp = 4;
+    constexpr double kCutBlocks = 3;  // kCutCost of the scheduler
     const AttentionShape& shape = problem.attention;
     const Geometry geometry(shape, device, configuration);
     const auto tiles = static_cast<double>(geometry.tiles());
     if (tiles == 0 || device.bf16FlopPerSecond == 0) return kLaunch;
+    const bool wide = geometry.warpgroups == 3, cut = geometry.schedule == kStreamK;
     double rate = shape.headDim == 64 ? 0.80 : 1.04;
-    if (geometry.warpgroups == 2 && shape.headDim < 256) rate *= shape.headDim == 64 ? 0.86 : 0.95;
-    if (geometry.cluster == 2) rate *= 1.01;
+    if (!wide && shape.headDim < 256) rate *= shape.headDim == 64 ? 0.86 : 0.95;
+    if (geometry.cluster == 2) rate *= !wide ? 1.02 : cut ? 1.01 : 0.99;
     if (configuration["rescale_threshold"] == 0) rate *= 0.95;
-    if (geometry.stages == 2 && shape.headDim < 256) rate *= 0.97;
+    if (geometry.stages == 2 && shape.headDim < 256) rate *= 0.98;
     if (geometry.tileN < 80) rate *= 0.96;
-    const double between = geometry.warpgroups == 3 ? 1.4 : 0.9;
+    const double between = wide ? 1.4 : 0.9;
 
     // Times of the longest and the shortest tile, and of all.
     const auto blocks = [&](std::int64_t lastRow) {
@@ -221,13 +227,18 @@ class AttentionTmaSm90 final : public Template {
     const double block = 4.0 * static_cast<double>(geometry.tileM * geometry.tileN * shape.headDim) / perUnit;
     const double longest = blocks(shape.qLen - 1) * block + between;
     const double shortest = blocks(std::min(geometry.rowsPerHead, shape.qLen) - 1) * block + between;
-    const double units = static_cast<double>(geometry.clusters);
-    const double share = tiles * (longest + shortest) / 2 / units;
+    const double average = (longest + shortest) / 2;
+    const auto units = static_cast<double>(geometry.clusters);
 
-    if (geometry.schedule == kStreamK) return kLaunch + kZero + kFixUp + std::max(share, std::min(longest, 4 * block));
+    if (cut) {
+      const double waves = std::floor(tiles / units), rest = tiles - waves * units;
+      const double shared = rest * (average + kCutBlocks * block) / units;
+      return kLaunch + kZero + kFixUp + 1.02 * waves * average + std::min(rest > 0 ? longest : 0, shared);
+    }
     // Longest first ends at most a shortest tile late; equal tiles end in whole waves.
-    const double waves = std::max(longest, std::min(std::ceil(tiles / units) * longest, share + shortest));
-    return kLaunch + (geometry.schedule == kDynamic ? kZero + waves : 1.01 * waves);
+    const double share = tiles * average / units;
+    const double makespan = std::max(longest, std::min(std::ceil(tiles / units) * longest, share + shortest));
+    return kLaunch + (geometry.schedule == kDynamic ? kZero + makespan : 1.005 * makespan);
   }
 
   std::vector<BuildRequest> buildRequests(const Problem& problem, const DeviceInfo& device,

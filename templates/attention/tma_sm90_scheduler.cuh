@@ -7,7 +7,8 @@
 //   stream-K   whole waves as static; the R < C tiles that remain are cut so that all C clusters do an equal share
 //
 // The cut. Tile i belongs to cluster i, which does its first `share` blocks (from the diagonal on). What is left of the
-// tiles forms one line, and what is left of the clusters' shares another; both are laid against each other:
+// tiles forms one line, and what is left of the clusters' shares another; both are laid against each other (each rest
+// begins with kCutCost empty blocks, the time that a partial costs beside its blocks):
 //
 //   rests       | tile 0      | tile 1      | tile 2      |        (blocks walked last)
 //   capacities  | cluster 3          | cluster 4          |
@@ -25,7 +26,9 @@
 
 namespace tilewright {
 
-constexpr U32 kMinimumShare = 4;  // blocks; less than a fix-up costs is not worth a cut
+// Blocks that could be done in the time that it takes to change to a rest, to write its partial and to add it. A tile
+// whose rest would not be longer is not cut.
+constexpr U32 kCutCost = 3;
 
 // Key blocks that a row tile visits: at least one, so that rows without keys take the same path (all masked, output
 // zero).
@@ -109,7 +112,7 @@ class Scheduler {
     cutTiles_ = tiles_ - firstCut_;
     const auto never = [](int, U32) { return false; };
     const U32 blocks = findSegment(cutTiles_, [&](int i) { return blocksAt(i); }, never).begin;
-    share_ = max(kMinimumShare, (blocks + clusters_ - 1) / clusters_);
+    share_ = (blocks + kCutCost * cutTiles_ + clusters_ - 1) / clusters_;
     const U32 rests = findSegment(cutTiles_, [&](int i) { return restOf(i); }, never).begin;
     const Segment own =
         findSegment(clusters_, [&](int c) { return capacityOf(c); }, [&](int c, U32) { return c == cluster_; });
@@ -119,7 +122,11 @@ class Scheduler {
   }
 
   __device__ U32 blocksAt(int i) const { return tileAt(firstCut_ + i).count; }
-  __device__ U32 restOf(int i) const { return max(blocksAt(i), share_) - share_; }
+  // Length of a tile's rest on the line; 0 for a tile that is not cut.
+  __device__ U32 restOf(int i) const {
+    const U32 blocks = blocksAt(i);
+    return blocks > share_ + kCutCost ? blocks - share_ + kCutCost : 0;
+  }
   __device__ U32 capacityOf(int c) const { return share_ - (c < cutTiles_ ? min(blocksAt(c), share_) : 0); }
 
   __device__ Work nextPiece() {
@@ -129,32 +136,38 @@ class Scheduler {
       ++turn_;
       if (cluster_ < cutTiles_) return ownedTile();
     }
-    if (at_ >= end_) return work;
-
-    // The part of a tile's rest that this cluster's piece covers.
-    const Segment rest =
-        findSegment(cutTiles_, [&](int i) { return restOf(i); }, [&](int, U32 end) { return end > at_; });
-    const U32 offset = at_ - rest.begin;
-    work = tileAt(firstCut_ + rest.index);
-    work.first -= share_ + offset;
-    work.count = min(rest.length - offset, end_ - at_);
-    work.peers = kPartial;
-    work.slot = rest.ordinal + piece_;
-    at_ += work.count;
+    while (at_ < end_) {
+      // The part of a tile's rest that this cluster's piece covers.
+      const Segment rest =
+          findSegment(cutTiles_, [&](int i) { return restOf(i); }, [&](int, U32 end) { return end > at_; });
+      const U32 begin = rest.begin + kCutCost, end = min(rest.begin + rest.length, end_);
+      at_ = max(at_, begin);
+      if (at_ >= end) {
+        at_ = end;
+        continue;
+      }
+      work = tileAt(firstCut_ + rest.index);
+      work.first -= share_ + (at_ - begin);
+      work.count = end - at_;
+      work.peers = kPartial;
+      work.slot = rest.ordinal + piece_;
+      at_ = end;
+      break;
+    }
     return work;
   }
 
   __device__ Work ownedTile() const {
     Work work = tileAt(firstCut_ + cluster_);
-    if (work.count <= share_) return work;
     const Segment rest =
         findSegment(cutTiles_, [&](int i) { return restOf(i); }, [&](int i, U32) { return i == cluster_; });
+    if (rest.length == 0) return work;
     const auto pieceAt = [&](U32 position) {
       return findSegment(
                  clusters_, [&](int c) { return capacityOf(c); }, [&](int, U32 end) { return end > position; })
           .ordinal;
     };
-    const int firstPiece = pieceAt(rest.begin), lastPiece = pieceAt(rest.begin + rest.length - 1);
+    const int firstPiece = pieceAt(rest.begin + kCutCost), lastPiece = pieceAt(rest.begin + rest.length - 1);
     work.count = share_;
     work.slot = rest.ordinal + firstPiece;
     work.peers = lastPiece - firstPiece + 1;

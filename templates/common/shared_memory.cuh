@@ -43,6 +43,26 @@ __device__ __forceinline__ float2 loadSharedFloat2(U32 address) {
   return v;
 }
 
+/// From the same address of another block of the cluster.
+__device__ __forceinline__ float loadRemote(U32 address, U32 rank) {
+  float v;
+  asm volatile("{.reg .b32 remote; mapa.shared::cluster.u32 remote, %1, %2; ld.shared::cluster.f32 %0, [remote];}"
+               : "=f"(v)
+               : "r"(address), "r"(rank)
+               : "memory");
+  return v;
+}
+__device__ __forceinline__ float4 loadRemote4(U32 address, U32 rank) {
+  float4 v;
+  asm volatile(
+      "{.reg .b32 remote; mapa.shared::cluster.u32 remote, %4, %5;"
+      " ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [remote];}"
+      : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+      : "r"(address), "r"(rank)
+      : "memory");
+  return v;
+}
+
 __device__ __forceinline__ void storeShared(U32 address, U32 v) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(v) : "memory");
 }

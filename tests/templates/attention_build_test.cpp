@@ -80,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Family{"tma_d128_wide", kTma, 128, true, false, tma(192, 80, 3, 0, 1, 1, 0, 1)},
                     Family{"tma_d128_wide_cut", kTma, 128, true, true, tma(192, 80, 3, 0, 2, 1, 0, 2)},
                     Family{"tma_d128_registers", kTma, 128, true, true, tma(128, 128, 3, 1, 2, 1, 1, 1)},
-                    Family{"tma_d128_registers_cut", kTma, 128, true, false, tma(128, 128, 3, 1, 2, 1, 1, 2)},
+                    Family{"tma_d128_narrow_cut", kTma, 128, true, true, tma(128, 128, 2, 0, 2, 1, 1, 2)},
                     Family{"tma_d128_packed", kTma, 128, true, false, tma(128, 128, 3, 1, 1, 8, 1, 1)},
                     Family{"tma_d128_full", kTma, 128, false, false, tma(192, 80, 3, 0, 1, 1, 0, 1)},
                     Family{"tma_d256", kTma, 256, true, false, tma(128, 80, 2, 0, 1, 1, 0, 1)},
@@ -88,6 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Family{"decode_d64", kDecode, 64, true, true, {{"row_tile", 16}}},
                     Family{"decode_d128", kDecode, 128, false, false, {{"row_tile", 16}, {"warps", 4}}},
                     Family{"decode_d128_rows", kDecode, 128, true, true, {}},
+                    Family{"decode_d128_cluster", kDecode, 128, true, true, {{"row_tile", 16}, {"cluster", 8}}},
                     Family{"decode_d256", kDecode, 256, true, true, {}}),
     [](const auto& info) { return info.param.name; });
 

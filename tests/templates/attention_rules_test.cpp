@@ -121,20 +121,37 @@ TEST(AttentionRules, launchStreamKCooperativelyWithZeroedFlags) {
 }
 
 TEST(AttentionRules, describeTensorsByRankFourMaps) {
-  const Problem problem = attention(3, 16, 2, 128, 512, 70000);
+  const Template& decode = attentionDecodeSm90();
+  const Problem problem = attention(3, 16, 2, 128, 1, 70000);
   Operands operands;
   operands.attention.capacity = 70000;
   operands.attention.kStride = {.batch = std::int64_t{1} << 33, .head = 128, .row = 256};
   LaunchList list;
-  attentionDecodeSm90().encode(attention(3, 16, 2, 128, 1, 70000), kHopper,
-                               attentionDecodeSm90().defaultConfiguration(attention(3, 16, 2, 128, 1, 70000), kHopper),
-                               operands, nullptr, nullptr, list);
-  ASSERT_EQ(list.launches().size(), 2u);
-  EXPECT_TRUE(list.launches()[1].programmaticDependent);
+  decode.encode(problem, kHopper, decode.defaultConfiguration(problem, kHopper), operands, nullptr, nullptr, list);
+  ASSERT_GE(list.launches().size(), 1u);
   const TensorMap& map = list.launches()[0].arguments.maps()[0];
   EXPECT_EQ(map.rank, 4);
   EXPECT_EQ(map.size, (std::array<std::uint64_t, 5>{128, 70000, 2, 3, 0}));
   EXPECT_EQ(map.strideBytes, (std::array<std::uint64_t, 4>{512, 256, std::uint64_t{1} << 34, 0}));
+}
+
+TEST(AttentionRules, combineDecodePartsByKernelOrByCluster) {
+  const Template& decode = attentionDecodeSm90();
+  const Problem problem = attention(1, 32, 8, 128, 1, 16384);
+  Configuration configuration = decode.defaultConfiguration(problem, kHopper);
+  configuration.set("stages", 2);
+  configuration.set("cluster", 1);
+  LaunchList list = launchesOf(decode, problem, configuration);
+  ASSERT_EQ(list.launches().size(), 2u);
+  EXPECT_TRUE(list.launches()[1].programmaticDependent);
+  EXPECT_GT(decode.workspaceBytes(problem, kHopper, configuration), 0);
+
+  configuration.set("cluster", 16);
+  list = launchesOf(decode, problem, configuration);
+  ASSERT_EQ(list.launches().size(), 1u);
+  EXPECT_EQ(list.launches()[0].cluster.x, 16u);
+  EXPECT_EQ(list.launches()[0].grid.x, 8u * 16);
+  EXPECT_EQ(decode.workspaceBytes(problem, kHopper, configuration), 0);
 }
 
 }  // namespace
