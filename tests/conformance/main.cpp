@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <map>
 
 #include "tests/conformance/toolchain.h"
@@ -62,7 +63,8 @@ class Registration {
 
   void addOperation(Operation operation) {
     const std::string suite(operationName(operation));
-    const std::vector<Case> cases = casesOf(operation);
+    // The tests refer to the cases, which live as long as this object.
+    const std::vector<Case>& cases = cases_[operation] = casesOf(operation);
     std::vector<const Template*> templates;
     for (const Template* each : allTemplates()) {
       if (each->operation() == operation && runsHere(*each, cases)) templates.push_back(each);
@@ -76,6 +78,20 @@ class Registration {
         if (gpu && hasFlows(each)) add(suite + "_streams", each, *kernelTemplate, &Harness::runStreams);
       }
     }
+  }
+
+  /// The jobs of the tests that will run; known once the filter has been applied.
+  std::vector<Job> chosenJobs(const testing::UnitTest& tests) const {
+    std::vector<Job> jobs;
+    for (int i = 0; i < tests.total_test_suite_count(); ++i) {
+      const testing::TestSuite& suite = *tests.GetTestSuite(i);
+      for (int j = 0; j < suite.total_test_count(); ++j) {
+        const testing::TestInfo& test = *suite.GetTestInfo(j);
+        const auto job = jobs_.find(fmt::format("{}.{}", suite.name(), test.name()));
+        if (test.should_run() && job != jobs_.end()) jobs.push_back(job->second);
+      }
+    }
+    return jobs;
   }
 
  private:
@@ -101,16 +117,53 @@ class Registration {
            Outcome (Harness::*flow)(const Template&, const Case&)) {
     const std::string id(kernelTemplate.id());
     const std::string name = each.name + "/" + id.substr(id.find('.') + 1);
-    const auto run = [this, each, &kernelTemplate, flow] { return (harness_.*flow)(kernelTemplate, each); };
+    jobs_[suite + "." + name] = {.kernelTemplate = &kernelTemplate, .each = &each};
+    const auto run = [this, &each, &kernelTemplate, flow] { return (harness_.*flow)(kernelTemplate, each); };
     testing::RegisterTest(suite.c_str(), name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
                           [this, run, id]() -> testing::Test* { return new CaseTest(run, id, exclusions_); });
   }
 
   Harness& harness_;
   Exclusions& exclusions_;
+  std::map<Operation, std::vector<Case>> cases_;
+  std::map<std::string, Job> jobs_;
+};
+
+/// Compiles all that the chosen tests need at once, on all cores, before the first of them.
+class Prebuild : public testing::EmptyTestEventListener {
+ public:
+  Prebuild(const Registration& registration, Toolchain& toolchain, const DeviceInfo& device)
+      : registration_(registration), toolchain_(toolchain), device_(device) {}
+
+  void OnTestIterationStart(const testing::UnitTest& tests, int) override {
+    const Result<void> built = toolchain_.prebuild(registration_.chosenJobs(tests), device_);
+    if (!built) std::fprintf(stderr, "%s\n", built.error().message.c_str());
+  }
+
+ private:
+  const Registration& registration_;
+  Toolchain& toolchain_;
+  DeviceInfo device_;
 };
 
 constexpr std::array kOperations{Operation::kLinear, Operation::kQ4kLinear, Operation::kAttention};
+
+int compileAll(const Options& options, Toolchain& toolchain) {
+  const Result<DeviceInfo> device = nominalDevice(options.target);
+  if (!device) return std::fprintf(stderr, "%s\n", device.error().message.c_str()), 2;
+  std::vector<Case> cases;
+  for (const Operation operation : kOperations) std::ranges::move(casesOf(operation), std::back_inserter(cases));
+  std::vector<Job> jobs;
+  for (const Case& each : cases) {
+    if (each.huge && !options.huge) continue;
+    for (const Template* kernelTemplate : allTemplates()) {
+      if (kernelTemplate->operation() == each.problem.operation) jobs.push_back({kernelTemplate, &each});
+    }
+  }
+  const Result<void> built = toolchain.prebuild(jobs, *device);
+  if (!built) std::fprintf(stderr, "%s\n", built.error().message.c_str());
+  return built ? 0 : 1;
+}
 
 int runConformance(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
@@ -124,17 +177,7 @@ int runConformance(int argc, char** argv) {
   if (options->device == "cpu" && options->maxFlops == 0) options->maxFlops = kCpuFlops;
 
   Toolchain toolchain(*options);
-  if (options->compileOnly) {
-    std::vector<Case> cases;
-    for (const Operation operation : kOperations) {
-      for (Case& each : casesOf(operation)) {
-        if (options->huge || !each.huge) cases.push_back(std::move(each));
-      }
-    }
-    const Result<void> filled = toolchain.fill(cases);
-    if (!filled) std::fprintf(stderr, "%s\n", filled.error().message.c_str());
-    return filled ? 0 : 1;
-  }
+  if (options->compileOnly) return compileAll(*options, toolchain);
   const Result<std::unique_ptr<Device>> device = openDevice(options->device, toolchain.hostLoader());
   if (!device) {
     std::printf("skipped: %s\n", device.error().message.c_str());
@@ -149,6 +192,7 @@ int runConformance(int argc, char** argv) {
   if (testing::UnitTest::GetInstance()->total_test_count() == 0) {
     return std::fprintf(stderr, "no template of this build runs on %s\n", options->device.c_str()), 1;
   }
+  testing::UnitTest::GetInstance()->listeners().Append(new Prebuild(registration, toolchain, (*device)->info()));
   const int status = RUN_ALL_TESTS();
   for (const auto& [reason, count] : exclusions) std::printf("excluded %d times: %s\n", count, reason.c_str());
   if (testing::UnitTest::GetInstance()->test_to_run_count() == 0) {

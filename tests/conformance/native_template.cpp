@@ -140,7 +140,10 @@ void computeRow(const AttentionArguments& a, Mistake mistake, std::int64_t b, st
   }
   if (mistake == Mistake::kSkipsKeyTail) visible = visible / 16 * 16;
   if (mistake == Mistake::kSkipsSecondHalf) visible = std::min<std::int64_t>(visible, 4096);
-  const Strides& vStride = mistake == Mistake::kTakesStridesOfK ? a.kStride : a.vStride;
+  // Only where it stays inside V's memory.
+  const bool fits = a.kStride.batch <= a.vStride.batch && a.kStride.head <= a.vStride.head &&
+                    a.kStride.row <= a.vStride.row && a.kStride.column <= a.vStride.column;
+  const Strides& vStride = mistake == Mistake::kTakesStridesOfK && fits ? a.kStride : a.vStride;
 
   std::vector<float> scores(static_cast<std::size_t>(visible));
   for (std::int64_t n = 0; n < visible; ++n) {
@@ -171,7 +174,9 @@ void computeRow(const AttentionArguments& a, Mistake mistake, std::int64_t b, st
 void computeAttention(AttentionArguments a, Mistake mistake) {
   if (mistake == Mistake::kAssumesUnitColumn) a.qStride.column = a.kStride.column = a.vStride.column = 1;
   if (mistake == Mistake::kAssumesDenseBatch) {
-    a.kStride.batch = a.kvHeads * a.capacity * a.headDim, a.vStride.batch = a.kStride.batch;
+    // Only where it stays inside the tensors' memory.
+    const std::int64_t dense = a.kvHeads * a.capacity * a.headDim;
+    a.kStride.batch = std::min(a.kStride.batch, dense), a.vStride.batch = std::min(a.vStride.batch, dense);
   }
   for (std::int64_t b = 0; b < a.batch; ++b) {
     for (std::int64_t h = 0; h < a.qHeads; ++h) {

@@ -1,6 +1,7 @@
 #include "tests/conformance/toolchain.h"
 
 #include <cstdio>
+#include <map>
 #include <set>
 
 #include "compiler/build_all.h"
@@ -8,24 +9,55 @@
 #include "tests/gpu/cubin_cache.h"
 
 namespace tilewright::conformance {
+namespace {
+
+/// A request's identity within one run.
+std::string keyOf(const BuildRequest& request) {
+  return buildKey(request, "");
+}
+
+}  // namespace
 
 struct Toolchain::State {
   Options options;
   Result<TileTools> tile = std::unexpected(Error{ErrorCode::kUnsupported, "not opened"});
   Result<std::unique_ptr<NvrtcCompiler>> nvrtc = std::unexpected(Error{ErrorCode::kUnavailable, "not opened"});
   std::optional<probe::CubinCache> cache;
+  std::map<std::string, Binary> built;
 
-  Result<Binary> buildCuda(const BuildRequest& request) {
-    if (cache) {
-      if (std::optional<Binary> binary = TW_TRY(cache->find(request))) return *std::move(binary);
+  Result<const Compiler*> compilerFor(SourceKind kind) const {
+    if (kind == SourceKind::kCuda) {
+      if (!nvrtc) return std::unexpected(nvrtc.error());
+      return nvrtc->get();
     }
-    if (!options.build) {
+    if (!tile) return std::unexpected(tile.error());
+    return tile->compiler.get();
+  }
+
+  /// What was built before, in this run or into the folder.
+  Result<const Binary*> find(const BuildRequest& request) {
+    const std::string key = keyOf(request);
+    if (const auto found = built.find(key); found != built.end()) return &found->second;
+    if (request.kind == SourceKind::kCuda && cache) {
+      if (std::optional<Binary> binary = TW_TRY(cache->find(request))) return &(built[key] = *std::move(binary));
+    }
+    return nullptr;
+  }
+
+  Result<void> keep(const BuildRequest& request, const Binary& binary) {
+    built[keyOf(request)] = binary;
+    if (request.kind == SourceKind::kCuda && cache) return cache->store(binary);
+    return {};
+  }
+
+  Result<Binary> build(const BuildRequest& request) {
+    if (const Binary* binary = TW_TRY(find(request))) return *binary;
+    if (!options.build && request.kind == SourceKind::kCuda) {
       return fail(ErrorCode::kNotFound, "no build of {} {{{}}} in {}", request.templateId, describeParameters(request),
                   options.cubins.string());
     }
-    if (!nvrtc) return std::unexpected(nvrtc.error());
-    Binary binary = TW_TRY((*nvrtc)->build(request));
-    if (cache) TW_TRY(cache->store(binary));
+    Binary binary = TW_TRY(TW_TRY(compilerFor(request.kind))->build(request));
+    TW_TRY(keep(request, binary));
     return binary;
   }
 };
@@ -46,48 +78,45 @@ const HostLoader* Toolchain::hostLoader() const {
 }
 
 Build Toolchain::build() {
-  return [state = state_.get()](const BuildRequest& request) -> Result<Binary> {
-    if (request.kind == SourceKind::kCuda) return state->buildCuda(request);
-    if (!state->tile) return std::unexpected(state->tile.error());
-    return state->tile->compiler->build(request);
-  };
+  return [state = state_.get()](const BuildRequest& request) { return state->build(request); };
 }
 
-Result<void> Toolchain::fill(std::span<const Case> cases) {
-  if (!state_->nvrtc) return std::unexpected(state_->nvrtc.error());
-  if (!state_->cache) return fail(ErrorCode::kIo, "cannot open the folder of builds");
-  const NvrtcCompiler& compiler = **state_->nvrtc;
-  const DeviceInfo device = TW_TRY(nominalDevice(state_->options.target));
+Result<void> Toolchain::prebuild(std::span<const Job> jobs, const DeviceInfo& device) {
+  const Options& options = state_->options;
+  if (!options.build) return {};
   const SourceCatalog sources =
-      state_->options.sources.empty() ? SourceCatalog() : TW_TRY(SourceCatalog::withOverrides(state_->options.sources));
-  std::vector<BuildRequest> missing;
+      options.sources.empty() ? SourceCatalog() : TW_TRY(SourceCatalog::withOverrides(options.sources));
+  std::map<SourceKind, std::vector<BuildRequest>> missing;
   std::set<std::string> seen;
-  for (const Case& each : cases) {
-    for (const Template* kernelTemplate : allTemplates()) {
-      if (kernelTemplate->operation() != each.problem.operation) continue;
-      const Problem problem = problemOf(each);
-      if (kernelTemplate->refuses(problem, device)) continue;
-      for (const Configuration& configuration :
-           configurationsOf(*kernelTemplate, each, device, state_->options.spread)) {
-        for (BuildRequest& request : kernelTemplate->buildRequests(problem, device, configuration, sources)) {
-          if (request.kind != SourceKind::kCuda || !seen.insert(buildKey(request, "")).second) continue;
-          if (!TW_TRY(state_->cache->find(request))) missing.push_back(std::move(request));
-        }
+  for (const auto& [kernelTemplate, each] : jobs) {
+    const Problem problem = problemOf(*each);
+    if (kernelTemplate->refuses(problem, device)) continue;
+    for (const Configuration& configuration : configurationsOf(*kernelTemplate, *each, device, options.spread)) {
+      for (BuildRequest& request : kernelTemplate->buildRequests(problem, device, configuration, sources)) {
+        if (!seen.insert(keyOf(request)).second || TW_TRY(state_->find(request)) != nullptr) continue;
+        missing[request.kind].push_back(std::move(request));
       }
     }
   }
   Result<void> stored;
-  std::size_t done = 0;
-  buildAll(compiler, missing, 0, [&](std::size_t index, const Result<Binary>& binary) {
-    std::fprintf(stderr, "[%zu/%zu] %s {%s}%s\n", ++done, missing.size(), missing[index].templateId.c_str(),
-                 describeParameters(missing[index]).c_str(), binary ? "" : " FAILED");
-    if (!binary) {
-      std::fprintf(stderr, "%s\n%s\n", binary.error().message.c_str(), binary.error().log.c_str());
-    } else if (stored) {
-      stored = state_->cache->store(*binary);
-    }
-    return stored.has_value();
-  });
+  for (const auto& [kind, requests] : missing) {
+    const Result<const Compiler*> compiler = state_->compilerFor(kind);
+    if (!compiler) return std::unexpected(compiler.error());
+    std::fprintf(stderr, "compiling %zu kernels\n", requests.size());
+    std::size_t done = 0;
+    buildAll(**compiler, requests, 0, [&](std::size_t index, const Result<Binary>& binary) {
+      constexpr std::size_t kLine = 50;
+      if (++done % kLine == 0) std::fprintf(stderr, "%zu of %zu\n", done, requests.size());
+      if (!binary) {
+        std::fprintf(stderr, "%s {%s}: %s\n%s\n", requests[index].templateId.c_str(),
+                     describeParameters(requests[index]).c_str(), binary.error().message.c_str(),
+                     binary.error().log.c_str());
+      } else if (stored) {
+        stored = state_->keep(requests[index], *binary);
+      }
+      return stored.has_value();
+    });
+  }
   return stored;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "tests/conformance/harness.h"
@@ -16,6 +17,12 @@ struct TileTools {
 };
 Result<TileTools> openTileTools();
 
+/// A template to be run on a case.
+struct Job {
+  const Template* kernelTemplate = nullptr;
+  const Case* each = nullptr;
+};
+
 class Toolchain {
  public:
   explicit Toolchain(const Options& options);
@@ -24,10 +31,11 @@ class Toolchain {
 
   /// Null without a tile compiler.
   const HostLoader* hostLoader() const;
-  /// The toolchain must outlive the function.
+  /// Finds what `prebuild` or an earlier run built, else compiles. The toolchain must outlive the function.
   Build build();
-  /// Compiles what the folder of builds lacks for these cases on options.target. Messages go to stderr.
-  Result<void> fill(std::span<const Case> cases);
+  /// Compiles what the jobs need on `device`, on all cores, and keeps it. A source that does not compile is reported on
+  /// stderr; the error is that of storing.
+  Result<void> prebuild(std::span<const Job> jobs, const DeviceInfo& device);
 
  private:
   struct State;
