@@ -111,9 +111,12 @@ Result<void> Contenders::prepare(int index, double limit) {
 void Contenders::judge(Contender& contender, const Error& error) {
   switch (error.code) {
     case ErrorCode::kTimeout:
-      contender.refuse(RecordStatus::kTimeout, "timeout", error.message);
-      // A limit that the budget shortened says nothing about the plan.
-      contender.isRecorded = !context_.measurer.stopped();
+      if (context_.measurer.stopped()) {
+        // Interrupted, which says nothing about the plan.
+        contender.isAlive = contender.isRecorded = false;
+      } else {
+        contender.refuse(RecordStatus::kTimeout, "timeout", error.message);
+      }
       break;
     case ErrorCode::kDevice:
       contender.refuse(RecordStatus::kCrashed, "crashed", error.message);
