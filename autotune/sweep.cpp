@@ -238,19 +238,19 @@ class Sweep {
 
   /// The binaries of a submitted plan; none when it cannot be built, its build is refused, or the sweep must stop
   /// first.
-  bool collect(StoredPlan& plan, std::string& reason, const std::function<bool()>& stop) {
+  bool collect(StoredPlan& plan, Refusal& refusal, const std::function<bool()>& stop) {
     for (const BuildRequest& request : plan.requests) {
       const auto outcome = builder_.wait(builder_.keyOf(request), stop);
       if (!outcome) {
-        reason = context_.stopReason();
+        refusal = {"stopped", std::string(context_.stopReason())};
         return false;
       }
       if (!*outcome) {
-        reason = outcome->error().message;
+        refusal = {"build", outcome->error().message};
         return false;
       }
-      if (const auto refusal = refusesBinary(*plan.kernelTemplate, ***outcome)) {
-        reason = refusal->reason;
+      if (auto refused = refusesBinary(*plan.kernelTemplate, ***outcome)) {
+        refusal = std::move(*refused);
         return false;
       }
       plan.binaries.push_back(**outcome);
@@ -284,9 +284,12 @@ class Sweep {
 
   /// Stores them. They were compiled beside everything else, so that a budget that has ended waits for few, if any.
   Result<void> storeDefaults() {
-    std::string reason;
     for (auto& [name, plan] : defaults_) {
-      if (collect(plan, reason, context_.stopRequested)) TW_TRY(store_.addDefaults(plan));
+      for (const BuildRequest& request : plan.requests) builder_.submit(request, true);
+    }
+    Refusal refusal;
+    for (auto& [name, plan] : defaults_) {
+      if (collect(plan, refusal, context_.stopRequested)) TW_TRY(store_.addDefaults(plan));
     }
     return {};
   }
@@ -329,18 +332,17 @@ class Sweep {
     outcome.status = ProblemStatus::kCompiled;
     for (StoredPlan& plan : plans) {
       context_.progress("compiling", static_cast<int>(&plan - plans.data()), static_cast<int>(plans.size()));
-      std::string reason;
-      if (collect(plan, reason, [this] { return context_.mustStop(); })) {
+      Refusal refusal;
+      if (collect(plan, refusal, [this] { return context_.mustStop(); })) {
         if (!stored.insert(store_.planKey(plan)).second) continue;
         TW_TRY(store_.addBuilds(plan));
         outcome.builds += static_cast<int>(plan.binaries.size());
       } else if (context_.mustStop()) {
         outcome.status = ProblemStatus::kRemains;
-        outcome.reason = std::move(reason);
+        outcome.reason = std::move(refusal.reason);
         break;
       } else {
-        outcome.refused.push_back(
-            {std::string(plan.kernelTemplate->id()), plan.configuration, {"build", std::move(reason)}});
+        outcome.refused.push_back({std::string(plan.kernelTemplate->id()), plan.configuration, std::move(refusal)});
       }
     }
     outcome.seconds = std::chrono::duration<double>(Clock::now() - started).count();
