@@ -6,9 +6,9 @@
 // before; speedup is the ratio to one thread's best time. Configurations are the defaults.
 #include <benchmark/benchmark.h>
 #include <immintrin.h>
+#include <time.h>
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <map>
 #include <string>
@@ -24,10 +24,16 @@
 namespace tilewright {
 namespace {
 
-double secondsOf(const auto& work) {
-  const auto begin = std::chrono::steady_clock::now();
+/// Seconds of this thread's CPU time if it works alone, so that other load on the machine does not count; else of time.
+double secondsOf(int threads, const auto& work) {
+  const auto now = [&] {
+    timespec time{};
+    clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+  };
+  const double begin = now();
   work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return now() - begin;
 }
 
 /// Independent chains of FMAs, enough to cover the latency of two units.
@@ -79,7 +85,7 @@ double measurePeak(std::string_view target, int threads) {
   double best = 0;
   for (int repeat = 0; repeat < 5; ++repeat) {
     double flops = 0;
-    const double seconds = secondsOf([&] {
+    const double seconds = secondsOf(threads, [&] {
       std::vector<std::thread> others;
       for (int i = 1; i < threads; ++i) others.emplace_back([&] { work(); });
       flops = work() * threads;
@@ -118,7 +124,7 @@ Result<void> measureCase(const Case& each, int threads, benchmark::State& state)
   double best = std::numeric_limits<double>::infinity();
   for (auto _ : state) {
     Result<void> launched;
-    const double seconds = secondsOf([&] { launched = cpu->launch(launches, kernels, nullptr); });
+    const double seconds = secondsOf(threads, [&] { launched = cpu->launch(launches, kernels, nullptr); });
     TW_TRY(std::move(launched));
     state.SetIterationTime(seconds);
     best = std::min(best, seconds);

@@ -30,15 +30,6 @@ constexpr HostTarget kTargets[] = {
     {.name = "x86-64-v4", .vectorBytes = 64, .hasF16c = true},
 };
 
-void initializeBackend() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    llvm::InitializeNativeTarget();
-    llvm::InitializeNativeTargetAsmPrinter();
-    llvm::InitializeNativeTargetAsmParser();
-  });
-}
-
 /// Lets products be fused into sums, and whole vectors be used on CPUs that LLVM would rather give half of one.
 void annotate(llvm::Module& module, const llvm::TargetMachine& machine) {
   for (llvm::Function& function : module) {
@@ -72,6 +63,15 @@ void optimize(llvm::Module& module, llvm::TargetMachine& machine) {
 }
 
 }  // namespace
+
+void initializeBackend() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+    llvm::InitializeNativeTargetAsmParser();
+  });
+}
 
 Result<HostTarget> hostTarget(std::string_view name) {
   for (const HostTarget& target : kTargets) {

@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "compiler/tile/lower_cpu/passes.h"
+#include "compiler/tile/lower_cpu/options.h"
+#include "compiler/tile/program.h"
 
 namespace llvm {
 class LLVMContext;
@@ -32,6 +33,9 @@ Result<HostTarget> hostTarget(std::string_view name);
 /// Whether this CPU runs code made for the target.
 bool runsHere(const HostTarget& target);
 
+/// Registers LLVM's x86-64 backend, once.
+void initializeBackend();
+
 class HostCodegen {
  public:
   static Result<HostCodegen> create(const HostTarget& target);
@@ -52,5 +56,8 @@ class HostCodegen {
   std::unique_ptr<llvm::LLVMContext> context_;
   std::unique_ptr<llvm::Module> module_;
 };
+
+/// Lowers a finished program and generates code; the target decides vectorBytes and hasF16c of the options.
+Result<HostCodegen> generate(Program::Module& program, std::string_view target, CpuOptions options);
 
 }  // namespace tilewright::tile

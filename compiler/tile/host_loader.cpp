@@ -1,7 +1,6 @@
 // Object files of the tile compiler as callable code, through LLVM's ORC.
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
 #include <llvm/Support/MemoryBuffer.h>
-#include <llvm/Support/TargetSelect.h>
 
 #include "base/hash.h"
 #include "compiler/tile/codegen.h"
@@ -39,8 +38,7 @@ class OrcLoader final : public HostLoader {
       return fail(ErrorCode::kUnsupported, "cannot load host code made for {}: this CPU lacks some of its instructions",
                   binary.target);
     }
-    llvm::InitializeNativeTarget();
-    llvm::InitializeNativeTargetAsmPrinter();
+    tile::initializeBackend();
     auto jit = llvm::orc::LLJITBuilder().create();
     if (!jit) return fail(ErrorCode::kInternal, "cannot create a JIT session: {}", llvm::toString(jit.takeError()));
     const llvm::StringRef bytes(reinterpret_cast<const char*>(binary.bytes.data()), binary.bytes.size());

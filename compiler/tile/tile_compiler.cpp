@@ -5,11 +5,11 @@
 
 #include "base/hash.h"
 #include "compiler/tile/codegen.h"
+#include "compiler/tile/compile_program.h"
 #include "compiler/tile/program_module.h"
 #include "compiler/tile/programs.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/raw_ostream.h"
-#include "mlir/Pass/PassManager.h"
 
 namespace tilewright {
 
@@ -45,21 +45,11 @@ std::unexpected<Error> inContext(const BuildRequest& request, Error error) {
   return std::unexpected(std::move(error));
 }
 
-Result<tile::HostCodegen> lower(const BuildRequest& request) {
-  const tile::HostTarget target = TW_TRY(tile::hostTarget(request.target));
-  tile::CpuOptions options{.vectorBytes = target.vectorBytes, .hasF16c = target.hasF16c};
+/// The program of a request, as the code generator has it.
+Result<tile::HostCodegen> generate(const BuildRequest& request) {
+  tile::CpuOptions options;
   const auto program = TW_TRY(buildProgram(request, options));
-
-  const tile::DiagnosticLog log(*program->context);
-  mlir::PassManager manager(program->context.get());
-  manager.enableVerifier(false);
-  tile::buildCpuPipeline(manager, options);
-  if (failed(manager.run(*program->module))) {
-    return std::unexpected(Error{ErrorCode::kCompile, "the tile program cannot be lowered to the CPU", log.text()});
-  }
-  auto codegen = TW_TRY(tile::HostCodegen::create(target));
-  TW_TRY(codegen.translate(*program->module));
-  return codegen;
+  return tile::generate(*program, request.target, options);
 }
 
 class TileCompiler final : public Compiler {
@@ -71,7 +61,7 @@ class TileCompiler final : public Compiler {
   std::string identity() const override { return fmt::format("tile {} {}", LLVM_VERSION_STRING, tileSourcesHash()); }
 
   Result<Binary> build(const BuildRequest& request) const override {
-    auto codegen = lower(request);
+    auto codegen = generate(request);
     if (!codegen) return inContext(request, std::move(codegen.error()));
     Binary binary;
     binary.bytes = TW_TRY(codegen->object());
@@ -100,7 +90,7 @@ Result<std::string> emitTileStage(const BuildRequest& request, TileStage stage) 
     (*program)->module->print(stream);
     return text;
   }
-  auto codegen = lower(request);
+  auto codegen = generate(request);
   if (!codegen) return inContext(request, std::move(codegen.error()));
   return stage == TileStage::kLlvm ? codegen->llvmIr() : codegen->assembly();
 }

@@ -2,7 +2,7 @@
 // head dim that is a multiple of 8, any strides, inner ones too, any alignment.
 //
 // Each program reads its KV head once for all its rows. With pack_heads its rows are the query heads that share a KV
-// head at one position: what few query rows need. Up to four rows the scores' lanes run along head_dim.
+// head at one position: what few query rows need. Up to eight rows the scores' lanes run along head_dim.
 #pragma once
 
 #include "templates/template.h"

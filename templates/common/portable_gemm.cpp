@@ -9,7 +9,7 @@ namespace tilewright {
 namespace {
 
 /// Products of at most this many rows run along k (compiler/tile/lower_cpu/dot.cpp).
-constexpr std::int64_t kMostRowsAlongK = 4;
+constexpr std::int64_t kMostRowsAlongK = 8;
 
 struct Shape {
   std::int64_t tileM, tileN, tileK, microRows, microVectors;

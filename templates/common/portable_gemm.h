@@ -1,8 +1,9 @@
 // Host half of the portable kernels of the two linear operations: tile programs that compute a [tile_m, tile_n] block
 // of out, lowered to the CPU (compiler/tile). Right for every problem; any alignment, any strides of rows.
 //
-// For up to four rows the products' lanes run along k and W is read once, in order: memory bound. For more, W is packed
-// into panels once per block of rows, and a micro-tile of registers does micro_rows * micro_vectors FMAs per step of k.
+// For up to eight rows the products' lanes run along k and W is read once, in order: memory bound. For more, W is
+// packed into panels once per block of rows, and a micro-tile of registers does micro_rows * micro_vectors FMAs per
+// step of k.
 #pragma once
 
 #include "templates/template.h"

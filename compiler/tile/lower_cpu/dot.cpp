@@ -29,7 +29,7 @@ using mlir::ValueRange;
 
 namespace {
 
-constexpr std::int64_t kMostRowsAlongK = 4;
+constexpr std::int64_t kMostRowsAlongK = 8;
 
 bool isElementwise(mlir::Operation* operation) {
   return operation->hasTrait<mlir::OpTrait::Elementwise>() && operation->getNumResults() == 1;

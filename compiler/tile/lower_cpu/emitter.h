@@ -121,6 +121,7 @@ class Emitter {
   mlir::Location location_;
   mlir::IRMapping scalars_;
   llvm::DenseMap<mlir::Value, TileBuffer> buffers_;
+  std::int64_t stackBytes_ = 0;
 };
 
 inline mlir::RankedTensorType tileType(mlir::Value value) {

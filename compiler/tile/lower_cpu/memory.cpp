@@ -25,6 +25,7 @@ TileBuffer Emitter::allocate(mlir::RankedTensorType type) {
   const std::int64_t bytes = std::max(1u, type.getElementTypeBitWidth() / 8);
   std::int64_t pitch = columnsOf(type);
   if (rowsOf(type) > 1 && pitch * bytes % 2048 == 0) pitch += 64 / bytes;
+  stackBytes_ += rowsOf(type) * pitch * bytes;
 
   const mlir::OpBuilder::InsertionGuard guard(builder_);
   builder_.setInsertionPointToStart(&function_.getBody().front());

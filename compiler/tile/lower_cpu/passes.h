@@ -9,9 +9,9 @@
 // registers, everything else over one row at a time.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 
+#include "compiler/tile/lower_cpu/options.h"
 #include "mlir/Pass/Pass.h"
 
 namespace mlir {
@@ -19,14 +19,6 @@ class OpPassManager;
 }
 
 namespace tilewright::tile {
-
-struct CpuOptions {
-  int vectorBytes = 64;  ///< of the target's vector registers: 16, 32 or 64
-  int microRows = 8;     ///< rows of a product's register micro-tile
-  int microVectors = 2;  ///< and its columns, in vectors
-  int unroll = 1;        ///< steps of k in one iteration of the micro-tile's loop
-  bool hasF16c = true;   ///< whether the target converts f16 in hardware
-};
 
 std::unique_ptr<mlir::Pass> createEntryPointPass();
 std::unique_ptr<mlir::Pass> createAssignBuffersPass();

@@ -28,7 +28,9 @@ LogicalResult Emitter::run() {
   mlir::func::ReturnOp::create(builder_, location_);
   buffers_.clear();
   old.front().dropAllReferences();
-  return success();
+  if (stackBytes_ <= kMostStackBytes) return success();
+  return function_.emitError() << "needs " << stackBytes_ << " bytes of stack for its tiles, at most "
+                               << kMostStackBytes << " are allowed";
 }
 
 LogicalResult Emitter::emitBlock(mlir::Block& block) {
@@ -100,8 +102,10 @@ LogicalResult Emitter::emitFor(scf::ForOp old) {
         next.push_back(scalars_.lookupOrDefault(value));
         continue;
       }
-      if (materialize(value).base == home.base) continue;
-      if (llvm::is_contained(old.getRegionIterArgs(), value)) {
+      const TileBuffer buffer = materialize(value);
+      if (buffer.base == home.base) continue;
+      // Another carried value's home is about to be overwritten.
+      if (llvm::any_of(homes, [&](const TileBuffer& other) { return other.base == buffer.base; })) {
         const TileBuffer apart = allocate(tileType(value));
         evalInto(value, apart);
         buffers_[value] = apart;

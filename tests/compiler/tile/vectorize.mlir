@@ -49,17 +49,17 @@ func.func @loadThenStoreOver(%p: !llvm.ptr, %i: index, %n: index, %one: index) {
 // SSE-COUNT-16: vector.fma %{{.*}} : vector<4xf32>
 // SSE-NOT: vector.fma
 func.func @dotTransposed(%p: !llvm.ptr, %i: index, %n: index, %one: index) {
-  %zero = arith.constant dense<0.0> : tensor<8x32xf32>
-  %a = tile.load %p[%i, %i] of [%n, %n] strides [%n, %one] : !llvm.ptr -> tensor<8x64xbf16>
+  %zero = arith.constant dense<0.0> : tensor<16x32xf32>
+  %a = tile.load %p[%i, %i] of [%n, %n] strides [%n, %one] : !llvm.ptr -> tensor<16x64xbf16>
   %b = tile.load %p[%i, %i] of [%n, %n] strides [%n, %one] : !llvm.ptr -> tensor<32x64xbf16>
-  %d = tile.dot %a, %b, %zero transpose_b : tensor<8x64xbf16>, tensor<32x64xbf16>, tensor<8x32xf32>
-  tile.store %d, %p[%i, %i] of [%n, %n] strides [%n, %one] : tensor<8x32xf32>, !llvm.ptr
+  %d = tile.dot %a, %b, %zero transpose_b : tensor<16x64xbf16>, tensor<32x64xbf16>, tensor<16x32xf32>
+  tile.store %d, %p[%i, %i] of [%n, %n] strides [%n, %one] : tensor<16x32xf32>, !llvm.ptr
   return
 }
 
 // -----
 
-// Four rows: lanes run along k, nothing is packed, each output is a sum of lanes.
+// Few rows: lanes run along k, nothing is packed, each output is a sum of lanes.
 // CHECK-LABEL: func.func @dotAlongK
 // SSE-LABEL: func.func @dotAlongK
 // CHECK-NOT: vector.shuffle
