@@ -141,13 +141,14 @@ class AttentionDecodeSm90 final : public Template {
     const AttentionShape& shape = problem.attention;
     const std::int64_t rows = shape.qLen * (shape.qHeads / shape.kvHeads);
     const std::int64_t rowTile = rows <= 16 ? 16 : rows <= 32 || shape.headDim == 256 ? 32 : 64;
-    // Two key warps and many sums leave registers for 16 keys each.
-    const bool narrow = shape.headDim == 256 ? rowTile == 32 : shape.headDim == 128 && rowTile == 64;
+    // Few sums leave registers for more keys a block, many for fewer.
+    const bool many = shape.headDim == 256 ? rowTile == 32 : shape.headDim == 128 && rowTile == 64;
+    const std::int64_t tileN = many ? 32 : shape.headDim == 64 && rowTile == 16 ? 128 : 64;
     Configuration best;
     double bestTime = 0;
     for (const std::int64_t cluster : {1, 2, 4, 8}) {
       Configuration candidate({{"row_tile", rowTile},
-                               {"tile_n", narrow ? 32 : 64},
+                               {"tile_n", tileN},
                                {"stages", 8},
                                {"warps", rowTile == 64 ? 8 : 4},
                                {"blocks_per_sm", 1},
@@ -168,9 +169,11 @@ class AttentionDecodeSm90 final : public Template {
   double predictMicroseconds(const Problem& problem, const DeviceInfo& device,
                              const Configuration& configuration) const override {
     // Launch, the first block's latency and the merge, and a second kernel, as measured on an H200
-    // (docs/notes/attention.md). Then whichever is longer: reading K and V once for each row tile, or the products at a
-    // third of the matrix rate, whose rows are padded to whole tiles.
-    constexpr double kLaunch = 9, kCombine = 3, kProducts = 0.3, kMemory = 0.93, kLatency = 2e-6;
+    // (docs/notes/attention.md). Then whichever is longest: reading K and V once for each row tile; reading the blocks
+    // from shared memory, by every row warp, where rows of kChunks lines share banks; or the products, whose rows are
+    // padded to whole tiles.
+    constexpr double kLaunch = 9, kCombine = 3, kMemory = 0.93, kLatency = 2e-6;
+    constexpr double kSharedBytesPerSecond = 128 * 1.7e9, kProducts = 0.3;  // of an SM; of the matrix rate
     // SMs that clusters can use at once: partitions of the device are no multiples of a cluster.
     constexpr double kClusterRoom = 0.85;
     const AttentionShape& shape = problem.attention;
@@ -189,9 +192,12 @@ class AttentionDecodeSm90 final : public Template {
     const double inFlight = resident * static_cast<double>(geometry.stages) * stageBytes;
     const double rate =
         kMemory * device.memoryBytesPerSecond * std::min(1.0, inFlight / (device.memoryBytesPerSecond * kLatency));
-    const double products =
-        steps * static_cast<double>(geometry.rowTile) * stageBytes / (kProducts * device.bf16FlopPerSecond);
-    return fixed + std::max(steps * stageBytes / rate, products) * 1e6;
+    const double bytes = steps * stageBytes, busy = std::min(resident, static_cast<double>(device.unitCount));
+    const double shared =
+        bytes / busy * static_cast<double>(shape.headDim / 64 * geometry.rowWarps) / kSharedBytesPerSecond;
+    const double products = bytes * static_cast<double>(geometry.rowTile) / (kProducts * device.bf16FlopPerSecond) *
+                            (device.unitCount / busy);
+    return fixed + std::max({bytes / rate, shared, products}) * 1e6;
   }
 
   std::vector<BuildRequest> buildRequests(const Problem& problem, const DeviceInfo& device,
@@ -267,8 +273,8 @@ class AttentionDecodeSm90 final : public Template {
     };
     Launch& split = launches.addKernel(0, {size(geometry.pieces), 1, 1}, {size(geometry.threads), 1, 1},
                                        size(geometry.sharedBytes()));
-    split.arguments.tensorMap(attentionKeyMap(problem, attention, size(geometry.tileN)));
-    split.arguments.tensorMap(attentionValueMap(problem, attention, size(geometry.tileN)));
+    split.arguments.tensorMap(byWholeRows(attentionKeyMap(problem, attention, size(geometry.tileN))));
+    split.arguments.tensorMap(byWholeRows(attentionValueMap(problem, attention, size(geometry.tileN))));
     split.arguments.value(params);
 
     if (geometry.cluster > 1) {

@@ -71,9 +71,11 @@ struct alignas(1024) Shared {
 // Bytes of dynamic shared memory: the base is only 16-byte aligned.
 constexpr int kSharedBytes = sizeof(Shared) + 1024;
 
-// Address of 16 bytes in a swizzled tile: column `column` (of 8 elements) of row `row`.
+// Address of 16 bytes in a tile of whole rows, each kChunks lines of 128 bytes: column `column` (of 8 elements) of row
+// `row`.
 __device__ __forceinline__ U32 swizzled(U32 tile, int row, int column) {
-  return tile + column / 8 * (kTileN * 128) + row * 128 + ((column % 8) ^ (row & 7)) * 16;
+  const int line = row * kChunks + column / 8;
+  return tile + line * 128 + ((column % 8) ^ (line & 7)) * 16;
 }
 
 // The part of CTA `rank` of the cluster that shares a tile; its count may be 0.
@@ -263,11 +265,7 @@ __device__ __forceinline__ void loadPart(Shared& shared, const TensorMapParamete
     const U32 barrier = sharedAddress(&full[at.stage]), target = sharedAddress(tile);
     barrierWait(sharedAddress(&empty[at.stage]), at.phase ^ 1);
     barrierArriveExpectIf(leader, barrier, kKvBytes);
-#pragma unroll
-    for (int chunk = 0; chunk < kChunks; ++chunk) {
-      tmaLoad4dIf(leader, target + chunk * kTileN * 128, &map, chunk * 64, block * kTileN, kvHead, part.batch, barrier,
-                  kEvictFirst);
-    }
+    tmaLoad5dIf(leader, target, &map, 0, 0, block * kTileN, kvHead, part.batch, barrier, kEvictFirst);
   };
 #pragma unroll 1
   for (int i = 0; i < part.count; ++i) {

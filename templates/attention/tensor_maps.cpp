@@ -45,6 +45,16 @@ TensorMap attentionValueMap(const Problem& problem, const AttentionOperands& ope
   return cacheMap(problem, operands, operands.v, operands.vStride, boxRows);
 }
 
+TensorMap byWholeRows(const TensorMap& map) {
+  const std::uint64_t spans = map.size[0] / kBoxColumns;
+  TensorMap rows = map;
+  rows.rank = 5;
+  rows.size = {kBoxColumns, spans, map.size[1], map.size[2], map.size[3]};
+  rows.strideBytes = {kBoxColumns * kBf16Bytes, map.strideBytes[0], map.strideBytes[1], map.strideBytes[2]};
+  rows.box = {kBoxColumns, static_cast<std::uint32_t>(spans), map.box[1], map.box[2], map.box[3]};
+  return rows;
+}
+
 std::optional<Refusal> refusesHopperAttention(const Template& kernelTemplate, const Problem& problem,
                                               const DeviceInfo& device) {
   if (auto refusal = refusesOperation(kernelTemplate, problem)) return refusal;

@@ -27,6 +27,10 @@ TensorMap attentionMap(const void* base, const Strides& strides, const Attention
 TensorMap attentionKeyMap(const Problem& problem, const AttentionOperands& operands, std::uint32_t boxRows);
 TensorMap attentionValueMap(const Problem& problem, const AttentionOperands& operands, std::uint32_t boxRows);
 
+/// The same tensor as (64, head_dim / 64, length, heads, batch), in boxes of whole rows: memory is then read in its own
+/// order.
+TensorMap byWholeRows(const TensorMap& map);
+
 /// What a Hopper template with tensor maps refuses: another operation, another target than sm_90a, a head dim other
 /// than 64, 128 or 256, unaligned operands, lengths from 2^30 on.
 std::optional<Refusal> refusesHopperAttention(const Template& kernelTemplate, const Problem& problem,

@@ -233,12 +233,15 @@ class AttentionTmaSm90 final : public Template {
     if (cut) {
       const double waves = std::floor(tiles / units), rest = tiles - waves * units;
       const double shared = rest * (average + kCutBlocks * block) / units;
-      return kLaunch + kZero + kFixUp + 1.02 * waves * average + std::min(rest > 0 ? longest : 0, shared);
+      const bool worthwhile = shared < average - kCutBlocks * block;
+      return kLaunch + kZero + kFixUp + 1.02 * waves * average + (rest == 0 ? 0 : worthwhile ? shared : longest);
     }
-    // Longest first ends at most a shortest tile late; equal tiles end in whole waves.
+    // Longest first ends at most a shortest tile late; equal tiles end in whole waves. A fixed order deals badly with
+    // sections.
+    const bool sections = geometry.sectionGroups(shape, configuration["l2_section_mb"]) < geometry.groups;
     const double share = tiles * average / units;
     const double makespan = std::max(longest, std::min(std::ceil(tiles / units) * longest, share + shortest));
-    return kLaunch + (geometry.schedule == kDynamic ? kZero + makespan : 1.005 * makespan);
+    return kLaunch + (geometry.schedule == kDynamic ? kZero + makespan : makespan * (sections ? 1.15 : 1.002));
   }
 
   std::vector<BuildRequest> buildRequests(const Problem& problem, const DeviceInfo& device,

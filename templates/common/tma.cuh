@@ -56,6 +56,15 @@ __device__ __forceinline__ void tmaLoad4dIf(bool leader, U32 target, const Tenso
       "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier), "l"(policy), "r"(static_cast<int>(leader))
       : "memory");
 }
+__device__ __forceinline__ void tmaLoad5dIf(bool leader, U32 target, const TensorMapParameter* map, int x, int y, int z,
+                                            int w, int v, U32 barrier, U64 policy) {
+  asm volatile(
+      "{.reg .pred p; setp.ne.b32 p, %9, 0;"
+      " @p cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
+      " [%0], [%1, {%2, %3, %4, %5, %6}], [%7], %8;}" ::"r"(target),
+      "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v), "r"(barrier), "l"(policy), "r"(static_cast<int>(leader))
+      : "memory");
+}
 __device__ __forceinline__ void tmaLoadMulticast4dIf(bool leader, U32 target, const TensorMapParameter* map, int x,
                                                      int y, int z, int w, U32 barrier, U16 mask, U64 policy) {
   asm volatile(

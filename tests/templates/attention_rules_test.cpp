@@ -120,19 +120,32 @@ TEST(AttentionRules, launchStreamKCooperativelyWithZeroedFlags) {
   EXPECT_EQ(tma.workspaceBytes(problem, kHopper, configuration), 0);
 }
 
-TEST(AttentionRules, describeTensorsByRankFourMaps) {
-  const Template& decode = attentionDecodeSm90();
-  const Problem problem = attention(3, 16, 2, 128, 1, 70000);
+TEST(AttentionRules, describeTensorsByMapsOfEveryDimension) {
   Operands operands;
   operands.attention.capacity = 70000;
   operands.attention.kStride = {.batch = std::int64_t{1} << 33, .head = 128, .row = 256};
-  LaunchList list;
-  decode.encode(problem, kHopper, decode.defaultConfiguration(problem, kHopper), operands, nullptr, nullptr, list);
-  ASSERT_GE(list.launches().size(), 1u);
-  const TensorMap& map = list.launches()[0].arguments.maps()[0];
-  EXPECT_EQ(map.rank, 4);
-  EXPECT_EQ(map.size, (std::array<std::uint64_t, 5>{128, 70000, 2, 3, 0}));
-  EXPECT_EQ(map.strideBytes, (std::array<std::uint64_t, 4>{512, 256, std::uint64_t{1} << 34, 0}));
+  const auto keyMap = [&](const Template& kernelTemplate, int index) {
+    const Problem problem = attention(3, 16, 2, 128, 1, 70000);
+    LaunchList list;
+    kernelTemplate.encode(problem, kHopper, kernelTemplate.defaultConfiguration(problem, kHopper), operands, nullptr,
+                          nullptr, list);
+    for (const Launch& launch : list.launches()) {
+      if (launch.kind == Launch::Kind::kKernel) return launch.arguments.maps()[index];
+    }
+    return TensorMap{};
+  };
+  // Columns, keys, heads, batch: coordinates stay small however far apart the heads are.
+  const TensorMap spans = keyMap(attentionTmaSm90(), 1);
+  EXPECT_EQ(spans.rank, 4);
+  EXPECT_EQ(spans.size, (std::array<std::uint64_t, 5>{128, 70000, 2, 3, 0}));
+  EXPECT_EQ(spans.strideBytes, (std::array<std::uint64_t, 4>{512, 256, std::uint64_t{1} << 34, 0}));
+  // The same by whole rows of two spans.
+  const TensorMap rows = keyMap(attentionDecodeSm90(), 0);
+  EXPECT_EQ(rows.rank, 5);
+  EXPECT_EQ(rows.size, (std::array<std::uint64_t, 5>{64, 2, 70000, 2, 3}));
+  EXPECT_EQ(rows.strideBytes, (std::array<std::uint64_t, 4>{128, 512, 256, std::uint64_t{1} << 34}));
+  EXPECT_EQ(rows.box[0], 64u);
+  EXPECT_EQ(rows.box[1], 2u);
 }
 
 TEST(AttentionRules, combineDecodePartsByKernelOrByCluster) {
