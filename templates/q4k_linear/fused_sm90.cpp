@@ -68,7 +68,9 @@ struct Layout {
     nPadded = roundUp(shape.n, kRowPadding);
     counters = plan.splitTiles * tile.warpgroups;
     quantizedBytes = tile.isBf16() ? 0 : roundUp(shape.m * shape.k, 256);
-    scaleBytes = tile.isBf16() ? 0 : roundUp(mPadded * (tile.promotes() ? shape.k / 256 : 1) * 4, 256);
+    scaleBytes = tile.isBf16()
+                     ? 0
+                     : roundUp(mPadded * (tile.promotes() ? (shape.k + tile.scaleK - 1) / tile.scaleK : 1) * 4, 256);
     counterBytes = roundUp(counters * 4, 256);
     partialBytes = plan.slots * tile.slotBytes();
     rowBytes = tile.isBf16() ? 0 : 2 * nPadded * 4;
@@ -184,8 +186,8 @@ std::vector<Parameter> FusedTemplate::parameters(const Problem& problem, const D
   const std::vector<std::int64_t> values = arithmetics(problem.linear.precision);
   const bool s8 = std::ranges::find(values, static_cast<std::int64_t>(FusedArithmetic::kS8)) != values.end();
   return {{"arithmetic", "operands of the product: 0 s8, 1 e4m3, 2 bf16", values},
-          {"scale_k", "k per activation scale: 0 a token's whole k, 256",
-           s8 ? std::vector<std::int64_t>{0, 256} : std::vector<std::int64_t>{0}},
+          {"scale_k", "k per activation scale: 0 a token's whole k, 256 or 4096",
+           s8 ? std::vector<std::int64_t>{0, 4096, 256} : std::vector<std::int64_t>{0}},
           {"tokens", "rows of x of a tile", {256, 16, 32, 64, 128, 176, 192, 224}},
           {"warpgroups", "consumer warpgroups of a block, 64 rows of W each", {2, 3, 4, 5}},
           {"step_k", "k between waits for products", {64, 128, 256}},
@@ -201,7 +203,11 @@ std::optional<Refusal> FusedTemplate::refusesConfiguration(const Problem& proble
   const FusedTile tile(configuration);
   const LinearShape& shape = problem.linear;
   if (tile.promotes() && tile.arithmetic != FusedArithmetic::kS8) {
-    return Refusal{"scale_k", "scales per 256 k promote s32 sums, which e4m3 does not have"};
+    return Refusal{"scale_k", "scales per part of k promote s32 sums, which only s8 has"};
+  }
+  if (tile.scaleK > 256 && tile.scaleK >= shape.k) {
+    return Refusal{"scale_k",
+                   fmt::format("scale_k is {} for k = {}, the same as one scale per token", tile.scaleK, shape.k)};
   }
   if (tile.arithmetic == FusedArithmetic::kS8 && !tile.promotes() && shape.k > kLongestS8) {
     return Refusal{"s8_scale",
@@ -246,7 +252,7 @@ Configuration FusedTemplate::defaultConfiguration(const Problem& problem, const 
   double bestTime = std::numeric_limits<double>::infinity();
   for (const auto& usual : kUsual) {
     for (const std::int64_t stepK : {usual[2], std::int64_t{64}}) {
-      for (const std::int64_t scaleK : {0, 256}) {
+      for (const std::int64_t scaleK : {0, 4096, 256}) {
         for (const std::int64_t split : {0, 2, 1}) {
           const Configuration candidate({{"arithmetic", arithmetic},
                                          {"scale_k", scaleK},

@@ -4,12 +4,13 @@
 // dequantized straight into its A registers; N tokens are its N side and lie in shared memory (operand B). A nibble is
 // read from shared memory once, becomes an operand in registers, and is multiplied at once.
 //
-// kArithmetic  A and accumulator               x                                      result
-//   0, s8      round(125 w / r[row]), s32         s8 per token (and 256 k), quantize.cu  acc . r[row] / 125 (448) .
-//   s[token] 1, e4m3    448 w / r[row], fp32             e4m3 per token, quantize.cu            acc . r[row] / 125
-//   (448) . s[token] 2, bf16    w, fp32                         the caller's BF16                      acc
-// With one scale per row and token no offset term and no group scale is left, and accumulators need no promotion. With
-// kScaleK = 256 the s32 sums of each 256 k are added, scaled, to fp32 sums.
+// kArithmetic  A, accumulator                x                             result
+//   0, s8      round(126 w / r[row]), s32    s8 per token or part of k     acc . r[row] / 126 . s[token]
+//   1, e4m3    448 w / r[row], fp32          e4m3 per token                acc . r[row] / 448 . s[token]
+//   2, bf16    w, fp32                       the caller's BF16             acc
+// r bounds |w| of a row; quantize.cu makes r, s and the 8-bit x. With one scale per row and token no offset term and no
+// group scale is left, and accumulators need no promotion. With kScaleK the s32 sums of as many k are added, scaled, to
+// fp32 sums.
 //
 // Tile: kWarpgroups x 64 rows, kTokens tokens. A block is persistent (split_schedule.cuh) and has one producer
 // warpgroup and kWarpgroups consumers:

@@ -99,7 +99,7 @@ __device__ __forceinline__ void multiply(Accumulator (&d)[kCount], const U32 (&a
     wgmmaBf16(d, a, x, accumulate);
 }
 
-/// sums += s32 accumulators of 256 k, each column with its token's scale.
+/// sums += s32 accumulators, each column with its token's scale; accumulators that go on start anew.
 template <int kCount>
 __device__ __forceinline__ void promote(float (&sums)[kCount], Accumulator (&accumulators)[kTokens / 2], U32 scales) {
   pinRegisters(accumulators);
@@ -110,6 +110,7 @@ __device__ __forceinline__ void promote(float (&sums)[kCount], Accumulator (&acc
     for (int i = 0; i < 4; ++i) {
       const float v = static_cast<float>(accumulators[4 * j + i]);
       sums[4 * j + i] = fmaf(v, i % 2 != 0 ? s.y : s.x, sums[4 * j + i]);
+      if constexpr (kGroupBlocks > 1) accumulators[4 * j + i] = 0;
     }
   }
 }
@@ -144,83 +145,90 @@ __device__ __forceinline__ void consume(const FusedArguments& p, const TensorMap
       weights.convert(a[0], 0);
     }
 
+    // The k of a scale, or all of a segment that has one.
     int lastStage = 0;
 #pragma unroll 1
-    for (int block = segment.begin; block < segment.end; ++block) {
-      RingPosition stages[kStagesPerBlock];
+    for (int groupBegin = segment.begin; groupBegin < segment.end;) {
+      const int groupEnd = kPromotes ? min((groupBegin / kGroupBlocks + 1) * kGroupBlocks, segment.end) : segment.end;
+#pragma unroll 1
+      for (int block = groupBegin; block < groupEnd; ++block) {
+        RingPosition stages[kStagesPerBlock];
 #pragma unroll
-      for (int j = 0; j < kStagesPerBlock; ++j) {
-        stages[j] = ring;
-        ring.advance<kStagesX>();
-      }
-#pragma unroll
-      for (int step = 0; step < kSteps; ++step) {
-        if constexpr (kBuffers == 1) {
-          if (step == 0) weights.open();
-          weights.convert(a[0], step);
-          if (step == kSteps - 1) weights.close();
+        for (int j = 0; j < kStagesPerBlock; ++j) {
+          stages[j] = ring;
+          ring.advance<kStagesX>();
         }
-
-        // Multiply this step.
 #pragma unroll
-        for (int i = 0; i < kChunksPerStep; ++i) {
-          const int c = step * kChunksPerStep + i;
-          if (c % kChunksPerStage == 0) {
-            barrierWait(shared.fullX(stages[c / kChunksPerStage].stage), stages[c / kChunksPerStage].phase);
+        for (int step = 0; step < kSteps; ++step) {
+          if constexpr (kBuffers == 1) {
+            if (step == 0) weights.open();
+            weights.convert(a[0], step);
+            if (step == kSteps - 1) weights.close();
           }
-        }
-        wgmmaFence();
-#pragma unroll
-        for (int i = 0; i < kChunksPerStep; ++i) {
-          const int c = step * kChunksPerStep + i;
-          const U64 x = descriptor0 + stages[c / kChunksPerStage].stage * (kBytesX / 16) + c % kChunksPerStage * 4;
-#pragma unroll
-          for (int q = 0; q < kProductsPerChunk; ++q) {
-            const int accumulate = c > 0 || q > 0 || !kPromotes;
-            multiply(accumulators, a[step % kBuffers][i][q], x + 2 * q, accumulate);
-          }
-        }
-        wgmmaCommit();
 
-        if constexpr (kBuffers == 1) {
-          wgmmaWait<0>();
+          // Multiply this step.
 #pragma unroll
           for (int i = 0; i < kChunksPerStep; ++i) {
             const int c = step * kChunksPerStep + i;
-            if (c % kChunksPerStage == kChunksPerStage - 1 && !(kPromotes && c == 3))
-              release(stages[c / kChunksPerStage].stage);
-          }
-        } else {
-          // The step before is done: its registers and, after their last chunk, its activations are free.
-          wgmmaWait<1>();
-          if (step == 0) {
-            if (!kPromotes && block > segment.begin) release(lastStage);
-          } else {
-#pragma unroll
-            for (int i = 0; i < kChunksPerStep; ++i) {
-              const int c = (step - 1) * kChunksPerStep + i;
-              if (c % kChunksPerStage == kChunksPerStage - 1) release(stages[c / kChunksPerStage].stage);
+            if (c % kChunksPerStage == 0) {
+              barrierWait(shared.fullX(stages[c / kChunksPerStage].stage), stages[c / kChunksPerStage].phase);
             }
           }
-          // Convert the next step.
-          if (step + 1 < kSteps) {
-            weights.convert(a[(step + 1) % 2], step + 1);
+          wgmmaFence();
+#pragma unroll
+          for (int i = 0; i < kChunksPerStep; ++i) {
+            const int c = step * kChunksPerStep + i;
+            const U64 x = descriptor0 + stages[c / kChunksPerStage].stage * (kBytesX / 16) + c % kChunksPerStage * 4;
+#pragma unroll
+            for (int q = 0; q < kProductsPerChunk; ++q) {
+              const int accumulate = c > 0 || q > 0 || !kPromotes || kGroupBlocks > 1;
+              multiply(accumulators, a[step % kBuffers][i][q], x + 2 * q, accumulate);
+            }
+          }
+          wgmmaCommit();
+
+          if constexpr (kBuffers == 1) {
+            wgmmaWait<0>();
+#pragma unroll
+            for (int i = 0; i < kChunksPerStep; ++i) {
+              const int c = step * kChunksPerStep + i;
+              if (c % kChunksPerStage == kChunksPerStage - 1 && !(kPromotes && c == 3 && block + 1 == groupEnd)) {
+                release(stages[c / kChunksPerStage].stage);
+              }
+            }
           } else {
-            weights.close();
-            if (block + 1 < segment.end) {
-              weights.open();
-              weights.convert(a[0], 0);
+            // The step before is done: its registers and, after their last chunk, its activations are free.
+            wgmmaWait<1>();
+            if (step == 0) {
+              if (block > groupBegin) release(lastStage);
+            } else {
+#pragma unroll
+              for (int i = 0; i < kChunksPerStep; ++i) {
+                const int c = (step - 1) * kChunksPerStep + i;
+                if (c % kChunksPerStage == kChunksPerStage - 1) release(stages[c / kChunksPerStage].stage);
+              }
+            }
+            // Convert the next step.
+            if (step + 1 < kSteps) {
+              weights.convert(a[(step + 1) % 2], step + 1);
+            } else {
+              weights.close();
+              if (block + 1 < segment.end) {
+                weights.open();
+                weights.convert(a[0], 0);
+              }
             }
           }
         }
+        lastStage = stages[kStagesPerBlock - 1].stage;
       }
-      lastStage = stages[kStagesPerBlock - 1].stage;
       if constexpr (kPromotes) {
         wgmmaWait<0>();
         promote(sums, accumulators, shared.tokenScales(lastStage));
         __syncwarp();
         release(lastStage);
       }
+      groupBegin = groupEnd;
     }
     if constexpr (!kPromotes) {
       wgmmaWait<0>();

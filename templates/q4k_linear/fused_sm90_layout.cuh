@@ -7,7 +7,7 @@
 
 // Parameters:
 //   kArithmetic   0 s8, 1 e4m3, 2 bf16
-//   kScaleK       k per activation scale: 0 all of a token's, 256 (s8 only)
+//   kScaleK       k per activation scale: 0 all of a token's; 256 or 4096 (s8 only)
 //   kTokens       tokens of a tile
 //   kWarpgroups   consumer warpgroups, each with 64 rows
 //   kStepK        k between waits for products: 64, 128 or 256
@@ -17,7 +17,7 @@
 //   kHelper       1: two producer warps unpack the factors
 //   kRagged       1: n is no multiple of 8, so the last rows are stored without the copy engine
 static_assert(kArithmetic >= 0 && kArithmetic <= 2, "s8, e4m3 or bf16");
-static_assert(kScaleK == 0 || (kScaleK == 256 && kArithmetic == 0), "only s8 promotes");
+static_assert(kScaleK == 0 || (kScaleK % 256 == 0 && kArithmetic == 0), "only s8 promotes");
 static_assert(kTokens % 16 == 0 && kTokens <= 256, "wgmma's N; activation stages keep the swizzle's 1024 bytes");
 static_assert(kWarpgroups >= 1 && kWarpgroups <= 5, "register budgets exist for 1 to 5 consumer warpgroups");
 static_assert(kStepK == 64 || kStepK == 128 || kStepK == 256, "a step is 1, 2 or 4 chunks of 64 k");
@@ -29,6 +29,7 @@ namespace tilewright {
 constexpr bool kIsS8 = kArithmetic == 0;
 constexpr bool kIsBf16 = kArithmetic == 2;
 constexpr bool kPromotes = kScaleK != 0;
+constexpr int kGroupBlocks = kPromotes ? kScaleK / kBlockWeights : 1;  // super-blocks between promotions
 
 constexpr int kRows = kWarpgroups * 64;
 constexpr int kThreads = (kWarpgroups + 1) * 128;
@@ -59,7 +60,7 @@ using Accumulator = Conditional<kIsS8, int, float>;
 struct FusedArguments {
   const float* rowBounds;    // [n padded], at least every |w| of the row; unused with bf16
   const float* rowInverses;  // [n padded], the inverses, or 0; unused with bf16
-  const float* tokenScales;  // [m padded], or [k / 256, m padded] with kScaleK; unused with bf16
+  const float* tokenScales;  // [m padded], or [k / kScaleK rounded up, m padded]; unused with bf16
   const U16* bias;           // BF16 [n], or null
   U16* out;                  // BF16 [m, n], rows of outStride elements
   I64 outStride;
@@ -100,6 +101,11 @@ struct SharedView {
   __device__ __forceinline__ U32 fullX(int s) const { return fullW(3 * kStagesW + s); }
   __device__ __forceinline__ U32 emptyX(int s) const { return fullW(3 * kStagesW + kStagesX + s); }
 };
+
+/// Whether the sums are promoted behind a super-block: at the end of a scale's k, and of a segment.
+__device__ __forceinline__ bool promotesBehind(int block, const Segment& segment) {
+  return kPromotes && (block % kGroupBlocks == kGroupBlocks - 1 || block + 1 == segment.end);
+}
 
 /// The entry of a row of the tile and chunk c of a super-block in a stage's table.
 __device__ __forceinline__ U32 tableOffset(int c, int row) {

@@ -38,13 +38,14 @@ __device__ __forceinline__ void produceActivations(const FusedArguments& p, cons
     const int token = segment.tile % p.schedule.tokenTiles * kTokens;
     for (int piece = segment.begin * kStagesPerBlock; piece < segment.end * kStagesPerBlock; ++piece) {
       const U32 full = shared.fullX(ring.stage);
-      const bool scales = kPromotes && piece % kStagesPerBlock == kStagesPerBlock - 1;
+      const int block = piece / kStagesPerBlock;
+      const bool scales = piece % kStagesPerBlock == kStagesPerBlock - 1 && promotesBehind(block, segment);
       barrierWait(shared.emptyX(ring.stage), ring.phase ^ 1);
       barrierArriveExpect(full, kBytesX + (scales ? kBytesScales : 0));
       tmaLoad2d(shared.x(ring.stage), &map, piece * kStageK, token, full, kEvictLast);
       if (scales) {
         bulkLoad(shared.tokenScales(ring.stage),
-                 p.tokenScales + static_cast<I64>(piece / kStagesPerBlock) * p.mPadded + token, kBytesScales, full);
+                 p.tokenScales + static_cast<I64>(block / kGroupBlocks) * p.mPadded + token, kBytesScales, full);
       }
       ring.advance<kStagesX>();
     }

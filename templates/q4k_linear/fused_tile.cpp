@@ -37,7 +37,7 @@ std::int64_t FusedTile::stagesX() const {
 std::int64_t FusedTile::registersWanted() const {
   const std::int64_t accumulators = tokens / 2 * (promotes() ? 2 : 1);
   const std::int64_t fragments = buffers * (stepK / 64) * (isBf16() ? 16 : 8);
-  const std::int64_t rest = helper != 0 ? 28 : 44;  // addresses, ring positions, words under conversion, factors
+  const std::int64_t rest = helper != 0 ? 24 : 40;  // addresses, ring positions, words under conversion, factors
   return accumulators + fragments + rest;
 }
 
@@ -55,7 +55,7 @@ double FusedTile::predictMicroseconds(const LinearShape& shape, const DeviceInfo
   const double clock = (isBf16() ? 1.72e9 : arithmetic == FusedArithmetic::kE4m3 ? 1.62e9 : 1.70e9);
   const double tensor = count(warpgroups) * count(tokens) / 2 * (isBf16() ? 16 : 8);
   const double convert = isBf16() ? 900 : arithmetic == FusedArithmetic::kE4m3 ? 560 : helper != 0 ? 456 : 520;
-  const double promote = promotes() ? count(tokens) / 2 * 2.5 : 0;
+  const double promote = promotes() ? count(tokens) / 2 * 2.5 * 256 / count(scaleK) : 0;
   const double issue = count(warpgroups) * (convert + promote) * (helper != 0 ? 1.05 : 1);
   const double bytes = (count(rows()) * 144 + count(tokens) * (isBf16() ? 512 : 256)) / 40;
   const double longest = std::max({tensor, issue, bytes});

@@ -1,7 +1,7 @@
 // What q4k_linear's fused kernel needs beside the weights: quantized activations for each call, row bounds of W once.
 //
 // Activations: q[token, i] = round(x[token, i] / s), s = max |x[token, :]| / 127 (s8) or / 448 (e4m3), the maximum over
-// the token's k, or with kScaleK = 256 over each 256 of them. One block per token; a thread keeps its vectors of 8
+// the token's k, or over each kScaleK of them. One block per token; a thread keeps its vectors of 8
 // values in registers between the two passes, so that x is read once. E4M3 bytes of each four are stored in the order
 // 0, 2, 1, 3, in which the product converts its weights. An all-zero group gets the scale 0 and zeros.
 //
@@ -11,14 +11,15 @@
 #include "templates/common/warp_control.cuh"
 #include "templates/q4k_linear/q4k_block.cuh"
 
-// Parameters: kArithmetic (0 s8, 1 e4m3), kScaleK (0 a scale per token, 256 one per token and 256 k).
+// Parameters: kArithmetic (0 s8, 1 e4m3), kScaleK (0 a scale per token, else one per token and as many k).
 static_assert(kArithmetic == 0 || kArithmetic == 1, "activations are s8 or e4m3");
-static_assert(kScaleK == 0 || kScaleK == 256, "a warp's 32 vectors of 8 are one group of 256");
+static_assert(kScaleK % 256 == 0, "a warp's 32 vectors of 8 lie in one group");
 
 namespace tilewright {
 
 constexpr bool kIsS8 = kArithmetic == 0;
 constexpr float kTopActivation = kIsS8 ? 127.0f : 448.0f;
+constexpr int kGroupVectors = kScaleK / 8;  // of a scale; 0: all
 
 struct QuantizeArguments {
   const uint4* x;    // [m, k] BF16, rows of xStride vectors of 8
@@ -78,7 +79,7 @@ __device__ __forceinline__ void clearForProduct(const QuantizeArguments& p) {
   const int thread = blockIdx.x * blockDim.x + threadIdx.x;
   const int threads = gridDim.x * blockDim.x;
   for (int i = thread; i < p.counterCount; i += threads) p.counters[i] = 0;
-  const int padding = p.mPadded - p.m, groups = kScaleK == 0 ? 1 : p.k / 256;
+  const int padding = p.mPadded - p.m, groups = kScaleK == 0 ? 1 : ceilDiv(p.k, kScaleK);
   for (int i = thread; i < padding * groups; i += threads) {
     p.scales[static_cast<I64>(i / padding) * p.mPadded + p.m + i % padding] = 0.0f;
   }
@@ -109,9 +110,26 @@ __device__ __forceinline__ void quantizeToken(const QuantizeArguments& p) {
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) peak[s] = top;
     if (threadIdx.x == 0) p.scales[token] = top / kTopActivation;
-  } else {
+  } else if constexpr (kScaleK == 256) {
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) peak[s] = warpMaximum(peak[s]);
+  } else {
+    // Peaks are not negative, so their bits order as integers.
+    __shared__ int peaks[kSteps * 1024 / kGroupVectors + 1];
+    if (threadIdx.x < kSteps * 1024 / kGroupVectors + 1) peaks[threadIdx.x] = 0;
+    __syncthreads();
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) {
+      const int i = threadIdx.x + s * blockDim.x;
+      const float top = warpMaximum(peak[s]);
+      if (threadIdx.x % 32 == 0 && i < vectors) atomicMax(&peaks[i / kGroupVectors], __float_as_int(top));
+    }
+    __syncthreads();
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) {
+      const int i = threadIdx.x + s * blockDim.x;
+      peak[s] = __int_as_float(peaks[min(i, vectors - 1) / kGroupVectors]);
+    }
   }
 
   uint2* q = p.quantized + static_cast<I64>(token) * vectors;
@@ -120,8 +138,8 @@ __device__ __forceinline__ void quantizeToken(const QuantizeArguments& p) {
     const int i = threadIdx.x + s * blockDim.x;
     if (i < vectors) {
       q[i] = quantize8(v[s], inverseOf(peak[s]));
-      if (kScaleK != 0 && threadIdx.x % 32 == 0) {
-        p.scales[static_cast<I64>(i / 32) * p.mPadded + token] = peak[s] / kTopActivation;
+      if (kScaleK != 0 && i % max(kGroupVectors, 1) == 0) {
+        p.scales[static_cast<I64>(i / max(kGroupVectors, 1)) * p.mPadded + token] = peak[s] / kTopActivation;
       }
     }
   }
@@ -134,20 +152,25 @@ __device__ __forceinline__ void quantizeLongToken(const QuantizeArguments& p) {
   const int token = blockIdx.x, vectors = p.k / 8;
   const uint4* x = p.x + token * p.xStride;
   uint2* q = p.quantized + static_cast<I64>(token) * vectors;
-  float top = 0.0f;
-  if constexpr (kScaleK == 0) {
-    for (int i = threadIdx.x; i < vectors; i += blockDim.x) top = fmaxf(top, peakOf(x[i]));
-    top = blockMaximum(top);
-    if (threadIdx.x == 0) p.scales[token] = top / kTopActivation;
-  }
-  // A warp's 32 vectors are one group, and whole warps drop out together: vectors is a multiple of 32.
-  for (int i = threadIdx.x; i < vectors; i += blockDim.x) {
-    const uint4 v = x[i];
-    if constexpr (kScaleK != 0) {
-      top = warpMaximum(peakOf(v));
+  if constexpr (kScaleK == 256) {
+    // A warp's 32 vectors are one group, and whole warps drop out together: vectors is a multiple of 32.
+    for (int i = threadIdx.x; i < vectors; i += blockDim.x) {
+      const uint4 v = x[i];
+      const float top = warpMaximum(peakOf(v));
       if (threadIdx.x % 32 == 0) p.scales[static_cast<I64>(i / 32) * p.mPadded + token] = top / kTopActivation;
+      q[i] = quantize8(v, inverseOf(top));
     }
-    q[i] = quantize8(v, inverseOf(top));
+  } else {
+    const int group = kScaleK == 0 ? vectors : kGroupVectors;
+    for (int begin = 0; begin < vectors; begin += group) {
+      const int end = min(begin + group, vectors);
+      float top = 0.0f;
+      for (int i = begin + threadIdx.x; i < end; i += blockDim.x) top = fmaxf(top, peakOf(x[i]));
+      top = blockMaximum(top);
+      if (threadIdx.x == 0) p.scales[static_cast<I64>(begin / group) * p.mPadded + token] = top / kTopActivation;
+      for (int i = begin + threadIdx.x; i < end; i += blockDim.x) q[i] = quantize8(x[i], inverseOf(top));
+      __syncthreads();  // blockMaximum's memory is used again
+    }
   }
 }
 

@@ -45,11 +45,15 @@ struct ProductArguments {
   SplitSchedule schedule;
 };
 
+/// Value of the parameter `split` beyond SplitMode's.
+constexpr std::int64_t kTickets = 3;
+
 /// One configuration for one problem.
 struct SmallMTile {
   std::int64_t rowWarps, splitWarps;
   SmallMActivations activations;
   std::int64_t blocksPerUnit;
+  bool tickets;
   SplitMode splitMode;
   std::int64_t groups, blocks;  ///< of 8 tokens; super-blocks of k
 
@@ -58,7 +62,8 @@ struct SmallMTile {
         splitWarps(configuration["split_warps"]),
         activations(static_cast<SmallMActivations>(configuration["activations"])),
         blocksPerUnit(configuration["blocks_per_unit"]),
-        splitMode(static_cast<SplitMode>(configuration["split"])),
+        tickets(configuration["split"] == kTickets),
+        splitMode(tickets ? SplitMode::kNone : static_cast<SplitMode>(configuration["split"])),
         groups(std::max<std::int64_t>(1, (shape.m + 7) / 8)),
         blocks(shape.k / 256) {}
 
@@ -77,7 +82,7 @@ struct SmallMTile {
   /// Without resident activations; as small_m_sm90.cu lays it out, which asserts this number.
   std::int64_t fixedBytes(std::int64_t stages) const {
     const std::int64_t sums = splitWarps > 1 ? 2 * warps() * groups * 512 : 0;
-    return stages * stepBytes() + sums + roundUp(16 * stages + 8, 128) + 128;
+    return stages * stepBytes() + sums + roundUp(20 * stages + 8, 128) + 128;
   }
   /// As many as the SM's shared memory holds for each of its blocks, at most 16.
   std::int64_t stages(const DeviceInfo& device) const {
@@ -104,7 +109,7 @@ struct Layout {
   std::int64_t counters;
 
   Layout(const SmallMTile& tile, const SplitPlan& plan, const LinearShape& shape) {
-    counters = plan.splitTiles * tile.rowWarps;
+    counters = tile.tickets ? 1 : plan.splitTiles * tile.rowWarps;
     activationBytes = tile.quantizesHere() ? 0 : roundUp(shape.k / 256 * tile.groups * kGroupBytes, 256);
     counterBytes = roundUp(counters * 4, 256);
     partialBytes = plan.slots * tile.rowWarps * tile.groups * 32 * 16;
@@ -127,7 +132,9 @@ class SmallMSm90 final : public Template {
             {"split_warps", "super-blocks of k of a step, and warps for each group of rows", {1, 2, 4, 8}},
             {"activations", "0 with each step, 1 resident, 2 resident and quantized by the product itself", {0, 1, 2}},
             {"blocks_per_unit", "blocks that share an SM", {1, 2}},
-            {"split", "cuts along k: 0 none, 1 equal shares for all blocks, 2 equal slices of a tile", {0, 2, 1}}};
+            {"split",
+             "cuts along k: 0 none, 1 equal shares for all blocks, 2 equal slices of a tile; 3 none, tiles by ticket",
+             {0, 2, 1, 3}}};
   }
   std::optional<Refusal> refusesConfiguration(const Problem& problem, const DeviceInfo& device,
                                               const Configuration& configuration) const override;
@@ -257,6 +264,7 @@ std::vector<BuildRequest> SmallMSm90::buildRequests(const Problem& problem, cons
        {"split_warps", fmt::to_string(tile.splitWarps)},
        {"activations", fmt::to_string(configuration["activations"])},
        {"stages", fmt::to_string(stages)},
+       {"tickets", tile.tickets ? "1" : "0"},
        {"blocks_per_unit", fmt::to_string(tile.blocksPerUnit)},
        {"fixed_shared_bytes", fmt::to_string(tile.fixedBytes(stages))}});
   return requests;

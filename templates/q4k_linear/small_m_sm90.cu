@@ -37,6 +37,8 @@
 //   kSplitWarps     super-blocks of k of a step, and warps for each group of rows
 //   kActivations    0 to 2, see above
 //   kStages         steps in flight
+//   kTickets        1: a block that is done with a tile draws the next one's number, for SMs get unequal shares of the
+//                   memory's bandwidth; tiles are then not split
 //   kBlocksPerUnit  blocks that share an SM
 static_assert(kTokenGroups >= 1 && kTokenGroups <= 4, "up to 32 tokens");
 static_assert(kRowWarps * kSplitWarps <= 16 && kSplitWarps <= 8, "consumer warps of a block");
@@ -57,7 +59,8 @@ static_assert(kStageBytes % 128 == 0, "the copy engine's alignment");
 constexpr int kOffsetSums = kStages * kStageBytes;
 constexpr int kSumBytes = kSplitWarps > 1 ? kWarps * kTokenGroups * 512 : 0;  // of one tile
 constexpr int kOffsetBarriers = kOffsetSums + 2 * kSumBytes;
-constexpr int kOffsetX = kOffsetBarriers + roundUp(16 * kStages + 8, 128);
+constexpr int kOffsetTiles = kOffsetBarriers + 16 * kStages + 8;  // a stage's tile, with tickets
+constexpr int kOffsetX = kOffsetBarriers + roundUp(20 * kStages + 8, 128);
 static_assert(kOffsetX + 128 == kFixedSharedBytes, "shared memory without x as the host computes it");
 
 struct SmallMArguments {
@@ -66,7 +69,7 @@ struct SmallMArguments {
   const U16* bias;        // BF16 [n], or null
   U16* out;               // BF16 [m, n], rows of outStride elements
   float4* partials;       // [slot, row warp, token group, lane]; unused without split tiles
-  U32* counters;          // [split tile, row warp], zero; unused without split tiles
+  U32* counters;          // [split tile, row warp], or the next ticket; zero
   I64 xStride, outStride;
   I32 m, n, blocks;
   SplitSchedule schedule;  // in steps of kSplitWarps super-blocks
@@ -245,22 +248,32 @@ __device__ __forceinline__ bool addUpWarps(U32 sums, int rowWarp, int splitWarp,
   return true;
 }
 
-/// All consumers quantize x into shared memory, a warp 256 k of a token at a time, kAhead of them loaded ahead.
+/// All consumers quantize x into shared memory, a warp 256 k of a token at a time, kAhead of them loaded ahead. What no
+/// token fills becomes zero.
 __device__ __forceinline__ void quantizeResident(const SmallMArguments& p, U8* pieces, int warp) {
   constexpr int kAhead = 4;
-  const int lane = threadIdx.x % 32, items = p.blocks * kTokenGroups * 8;
-  for (int first = warp; first < items; first += kWarps * kAhead) {
-    uint4 v[kAhead];
-#pragma unroll
-    for (int i = 0; i < kAhead; ++i) {
-      const int item = first + i * kWarps, token = item % (kTokenGroups * 8), block = item / (kTokenGroups * 8);
-      v[i] = make_uint4(0, 0, 0, 0);
-      if (item < items && token < p.m) v[i] = __ldg(p.x + token * p.xStride + block * 32 + lane);
+  const int lane = threadIdx.x % 32;
+  if (p.m < kTokenGroups * 8) {
+    for (int i = threadIdx.x; i < p.blocks * (kPieceBytes / 16); i += kWarps * 32) {
+      storeShared4(sharedAddress(pieces) + i * 16, 0, 0, 0, 0);
     }
+    namedBarrier(1 + kRowWarps, kWarps * 32);
+  }
+  for (int token = 0; token < p.m; ++token) {
+    const uint4* x = p.x + token * p.xStride + lane;
+    U8* group = pieces + token / 8 * kGroupBytes;
+    for (int first = warp; first < p.blocks; first += kWarps * kAhead) {
+      uint4 v[kAhead];
 #pragma unroll
-    for (int i = 0; i < kAhead; ++i) {
-      const int item = first + i * kWarps, token = item % (kTokenGroups * 8), block = item / (kTokenGroups * 8);
-      if (item < items) quantizePiece(pieces + (block * kTokenGroups + token / 8) * kGroupBytes, v[i], token);
+      for (int i = 0; i < kAhead; ++i) {
+        const int block = first + i * kWarps;
+        v[i] = block < p.blocks ? __ldg(x + block * 32) : make_uint4(0, 0, 0, 0);
+      }
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) {
+        const int block = first + i * kWarps;
+        if (block < p.blocks) quantizePiece(group + block * kPieceBytes, v[i], token);
+      }
     }
   }
 }
@@ -270,7 +283,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerUnit)
   extern __shared__ U8 dynamic[];
   U8* const base = dynamic + (-sharedAddress(dynamic) & 127u);
   const U32 stages = sharedAddress(base), sums = stages + kOffsetSums, residentX = stages + kOffsetX;
-  const U32 barriers = stages + kOffsetBarriers, fullX = barriers + 16 * kStages;
+  const U32 barriers = stages + kOffsetBarriers, fullX = barriers + 16 * kStages, tiles = stages + kOffsetTiles;
   const auto full = [&](int s) { return barriers + 16 * s; };
   const auto empty = [&](int s) { return barriers + 16 * s + 8; };
   if (threadIdx.x == 0) {
@@ -298,7 +311,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerUnit)
       }
     };
     int waiting[kStages], filled = 0;  // the steps of the first stages, whose x comes later
+    bool caughtUp = false;
     const auto catchUp = [&] {
+      caughtUp = true;
       if constexpr (kActivations == 2) return;
       waitForPreviousKernel();
       if constexpr (kActivations == 1) {
@@ -312,14 +327,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerUnit)
       }
     };
     RingPosition ring;
-    for (Segment segment; walker.next(p.schedule, segment);) {
+    const auto produce = [&](const Segment& segment) {
       for (int step = segment.begin; step < segment.end; ++step) {
         const int present = min(kSplitWarps, p.blocks - step * kSplitWarps);
         barrierWait(empty(ring.stage), ring.phase ^ 1);
+        if constexpr (kTickets) storeShared(tiles + 4 * ring.stage, segment.tile);
         barrierArriveExpect(full(ring.stage), kStepBytesW + (kActivations == 0 ? present * kPieceBytes : 0));
         tmaLoad3d(stages + ring.stage * kStageBytes, &mapW, 0, segment.tile * kRows, step * kSplitWarps,
                   full(ring.stage), kEvictNormal);
-        if (filled < kStages) {
+        if (!caughtUp) {
 #pragma unroll
           for (int s = 0; s < kStages; ++s) {
             if (s == filled) waiting[s] = step;
@@ -330,8 +346,21 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerUnit)
         }
         ring.advance<kStages>();
       }
+    };
+    if constexpr (kTickets) {
+      // The first tile is the block's own number. The kernel before zeroes the tickets, so it must have ended.
+      for (U32 tile = blockIdx.x; tile < static_cast<U32>(p.schedule.tiles);) {
+        produce({static_cast<int>(tile), 0, p.schedule.blocks});
+        if (!caughtUp) catchUp();
+        tile = gridDim.x + atomicAdd(p.counters, 1u);
+      }
+      barrierWait(empty(ring.stage), ring.phase ^ 1);
+      storeShared(tiles + 4 * ring.stage, ~0u);
+      barrierArrive(full(ring.stage));
+    } else {
+      for (Segment segment; walker.next(p.schedule, segment);) produce(segment);
+      if (!caughtUp) catchUp();
     }
-    if (filled < kStages) catchUp();
     return;
   }
 
@@ -347,7 +376,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerUnit)
   const U32 rowOffset = (splitWarp * kRows + rowWarp * 16 + threadIdx.x % 32 / 4) * kBlockBytes;
   RingPosition ring;
   U32 parity = 0;
-  for (Segment segment; walker.nextUniform(p.schedule, segment);) {
+  const auto consume = [&](const Segment& segment) {
     float out[kTokenGroups][4] = {};
     for (int step = segment.begin; step < segment.end; ++step) {
       const U32 stage = stages + ring.stage * kStageBytes;
@@ -365,10 +394,20 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerUnit)
     if constexpr (kSplitWarps > 1) {
       const bool holdsSum = addUpWarps(sums + parity * kSumBytes, rowWarp, splitWarp, out);
       parity ^= 1;
-      if (!holdsSum) continue;
+      if (!holdsSum) return;
     }
     if (segment.isWhole(p.schedule) || addUpParts(p, rowWarp, segment.tile, out)) {
       storeRows(p, segment.tile * kRows + rowWarp * 16, out);
     }
+  };
+  if constexpr (kTickets) {
+    while (true) {
+      barrierWait(full(ring.stage), ring.phase);
+      const int tile = __shfl_sync(~0u, static_cast<int>(loadShared(tiles + 4 * ring.stage)), 0);
+      if (__any_sync(~0u, tile < 0)) break;
+      consume({tile, 0, p.schedule.blocks});
+    }
+  } else {
+    for (Segment segment; walker.nextUniform(p.schedule, segment);) consume(segment);
   }
 }
