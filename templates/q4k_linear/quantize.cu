@@ -19,7 +19,7 @@ namespace tilewright {
 
 constexpr bool kIsS8 = kArithmetic == 0;
 constexpr float kTopActivation = kIsS8 ? 127.0f : 448.0f;
-constexpr int kGroupVectors = kScaleK / 8;  // of a scale; 0: all
+constexpr int kGroupVectors = kScaleK == 0 ? 1 << 28 : kScaleK / 8;  // of a scale
 
 struct QuantizeArguments {
   const uint4* x;    // [m, k] BF16, rows of xStride vectors of 8
@@ -138,8 +138,8 @@ __device__ __forceinline__ void quantizeToken(const QuantizeArguments& p) {
     const int i = threadIdx.x + s * blockDim.x;
     if (i < vectors) {
       q[i] = quantize8(v[s], inverseOf(peak[s]));
-      if (kScaleK != 0 && i % max(kGroupVectors, 1) == 0) {
-        p.scales[static_cast<I64>(i / max(kGroupVectors, 1)) * p.mPadded + token] = peak[s] / kTopActivation;
+      if (kScaleK != 0 && i % kGroupVectors == 0) {
+        p.scales[static_cast<I64>(i / kGroupVectors) * p.mPadded + token] = peak[s] / kTopActivation;
       }
     }
   }
@@ -161,7 +161,7 @@ __device__ __forceinline__ void quantizeLongToken(const QuantizeArguments& p) {
       q[i] = quantize8(v, inverseOf(top));
     }
   } else {
-    const int group = kScaleK == 0 ? vectors : kGroupVectors;
+    const int group = min(vectors, kGroupVectors);
     for (int begin = 0; begin < vectors; begin += group) {
       const int end = min(begin + group, vectors);
       float top = 0.0f;
