@@ -59,6 +59,8 @@ class FakeDevice : public Device {
     }
     switch (planted_.planted) {
       case Planted::kCrash:
+        // A sanitizer would make an ordinary exit of it.
+        std::signal(SIGSEGV, SIG_DFL);
         std::raise(SIGSEGV);
         break;
       case Planted::kHang:
