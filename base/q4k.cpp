@@ -25,7 +25,9 @@ Codes encode(SubBlock weights, Fit& fit) {
   const float inverse = fit.scale > 0 ? 1 / fit.scale : 0;
   fit.error = 0;
   for (int l = 0; l < kLength; ++l) {
-    const int code = static_cast<int>(std::clamp((weights[l] + fit.offset) * inverse, 0.0F, 15.0F) + 0.5F);
+    // NOTE: min and max in this order turn the NaN of an overflowed sum into 0.
+    const float position = std::min(15.0F, std::max(0.0F, (weights[l] + fit.offset) * inverse));
+    const int code = static_cast<int>(position + 0.5F);
     const float error = fit.scale * static_cast<float>(code) - fit.offset - weights[l];
     codes[l] = static_cast<std::uint8_t>(code);
     fit.error += error * error;
@@ -80,14 +82,18 @@ struct Draft {
   double error = 0;
 };
 
+/// The 6-bit code of a value under a step, saturating.
+int nearestCode(float value, float step) {
+  return step > 0 ? static_cast<int>(std::nearbyint(std::min(63.0F, value / step))) : 0;
+}
+
 /// Picks the 6-bit scale and min of every sub-block around the wished fit, with their codes, under the draft's steps.
 void quantizeScales(std::span<const float, Q4kBlock::kWeights> weights,
                     const std::array<Fit, Q4kBlock::kSubBlocks>& wishes, Draft& draft) {
   draft.error = 0;
   for (int j = 0; j < Q4kBlock::kSubBlocks; ++j) {
     const SubBlock subBlock = weights.subspan(static_cast<std::size_t>(j) * kLength).first<kLength>();
-    const int scale = draft.d > 0 ? static_cast<int>(std::nearbyint(wishes[j].scale / draft.d)) : 0;
-    const int min = draft.dmin > 0 ? static_cast<int>(std::nearbyint(wishes[j].offset / draft.dmin)) : 0;
+    const int scale = nearestCode(wishes[j].scale, draft.d), min = nearestCode(wishes[j].offset, draft.dmin);
     bool first = true;
     float best = 0;
     for (int ds = -2; ds <= 2; ++ds) {
