@@ -39,9 +39,14 @@ double Schedule::remainingSeconds() const {
   return sum;
 }
 
+Schedule::Group Schedule::groupOf(const Problem& problem) {
+  const std::int64_t rows = problem.isLinear() ? problem.linear.m : problem.attention.qLen;
+  return {problem.operation, rows <= 8 ? 0 : rows <= 128 ? 1 : 2};
+}
+
 const ScheduledProblem* Schedule::peek(double seconds) const {
-  const auto spentOn = [this](Operation operation) {
-    const auto spent = spent_.find(operation);
+  const auto spentOn = [this](const Problem& problem) {
+    const auto spent = spent_.find(groupOf(problem));
     return spent == spent_.end() ? 0.0 : spent->second;
   };
   const ScheduledProblem* best = nullptr;
@@ -52,7 +57,7 @@ const ScheduledProblem* Schedule::peek(double seconds) const {
     const double cost = costSeconds(each);
     if (cost > seconds) continue;
     const double worth = each.count * runSeconds(each) * each.expectedGain / (cost * cost);
-    const Rank rank{spentOn(each.problem.operation), cost > cheapSeconds_, -worth};
+    const Rank rank{spentOn(each.problem), cost > cheapSeconds_, -worth};
     if (best == nullptr || rank < bestRank) best = &each, bestRank = rank;
   }
   return best;

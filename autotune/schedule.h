@@ -1,11 +1,12 @@
 // Which problem to tune next, and what still fits the budget.
 //
 // A problem's value is the time that tuning it is expected to save: count x predicted time x expected gain. Its cost is
-// the time that its sweep is expected to take: operands, compilation, and runs of every candidate. Between operations
-// the one that has spent the least goes first, so that a short budget brings winners for all of them. Within an
-// operation cheap problems go before dear ones, and among either the highest value / cost^2. (Value / cost would save
-// the most per second of tuning, but it begins with the largest problems, whose races are the shallowest; with the
-// square a budget brings many winners, which also serve the shapes between them.)
+// the time that its sweep is expected to take: operands, compilation, and runs of every candidate. Between groups (an
+// operation at decoding, small-batch or prefill sizes) the one that has spent the least goes first, so that a short
+// budget brings winners for all of them. Within a group cheap problems go before dear ones, and among either the
+// highest value / cost^2. (Value / cost would save the most per second of tuning, but it begins with the largest
+// problems, whose races are the shallowest; with the square a budget brings many winners, which also serve the shapes
+// between them.)
 //
 // Predictions come from the templates' cost models, which are right about order and wrong about scale. The schedule
 // corrects them by what was measured of the same template: a geometric mean of measured / predicted, in which problems
@@ -76,15 +77,19 @@ class Schedule {
     problem.measuredSeconds = runSeconds;
     open_.push_back(std::move(problem));
   }
-  /// Charges the operation with what a problem really took.
-  void spent(Operation operation, double seconds) { spent_[operation] += seconds; }
+  /// Charges the problem's group with what it really took.
+  void spent(const Problem& problem, double seconds) { spent_[groupOf(problem)] += seconds; }
 
  private:
+  using Group = std::pair<Operation, int>;
+  /// The operation, and whether it decodes (up to 8 rows), serves a small batch (up to 128) or a prefill.
+  static Group groupOf(const Problem& problem);
+
   std::vector<ScheduledProblem> open_;
   Cost cost_;
   Calibration calibration_;
   double cheapSeconds_ = 0;
-  std::map<Operation, double> spent_;
+  std::map<Group, double> spent_;
 };
 
 }  // namespace tilewright::autotune

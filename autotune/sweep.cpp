@@ -133,7 +133,7 @@ class Sweep {
         return std::unexpected(outcome.error());
       }
       compiled_.insert(next->problem.operation);
-      schedule.spent(next->problem.operation, std::chrono::duration<double>(Clock::now() - started).count());
+      schedule.spent(next->problem, std::chrono::duration<double>(Clock::now() - started).count());
       const bool hasDefault = outcome->winner && outcome->winner->defaultStatistics;
       const double measured =
           hasDefault ? outcome->winner->defaultStatistics->median : outcome->defaultRunSeconds * 1e6;

@@ -44,8 +44,19 @@ TEST(Schedule, operationsShareTheBudget) {
   Schedule schedule = scheduleOf(
       {problemOf(Operation::kLinear, 5000), problemOf(Operation::kLinear, 4000), problemOf(Operation::kAttention, 20)});
   EXPECT_EQ(schedule.take(100)->defaultMicroseconds, 5000);
-  schedule.spent(Operation::kLinear, 2);
+  schedule.spent({.operation = Operation::kLinear}, 2);
   EXPECT_EQ(schedule.take(100)->problem.operation, Operation::kAttention);
+}
+
+TEST(Schedule, decodingAndPrefillShareItToo) {
+  ScheduledProblem prefill = problemOf(Operation::kLinear, 5000), other = problemOf(Operation::kLinear, 4000);
+  prefill.problem.linear.m = other.problem.linear.m = 512;
+  ScheduledProblem decode = problemOf(Operation::kLinear, 10);
+  decode.problem.linear.m = 1;
+  Schedule schedule = scheduleOf({prefill, other, decode});
+  EXPECT_EQ(schedule.take(100)->problem.linear.m, 512);
+  schedule.spent(prefill.problem, 2);
+  EXPECT_EQ(schedule.take(100)->problem.linear.m, 1);
 }
 
 TEST(Schedule, leavesWhatDoesNotFit) {
