@@ -221,6 +221,11 @@ std::optional<Refusal> FusedTemplate::refusesConfiguration(const Problem& proble
     return Refusal{"step_k", fmt::format("step_k is {} with {} buffers: two buffers take 64 or 128, one 128 or 256",
                                          tile.stepK, tile.buffers)};
   }
+  if (tile.isBf16() && tile.buffers == 2 && tile.stepK != 64) {
+    return Refusal{"step_stage",
+                   fmt::format("step_k is {}, with two buffers a step must lie in one stage of bf16 activations, 64 k",
+                               tile.stepK)};
+  }
   if (tile.isBf16() && tile.helper == 0) return Refusal{"helper", "bf16 reads its factors from the helper's table"};
   if (isRagged(shape) && tile.tokens > 192) {
     return Refusal{"ragged",

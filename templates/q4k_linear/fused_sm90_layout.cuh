@@ -23,6 +23,8 @@ static_assert(kWarpgroups >= 1 && kWarpgroups <= 5, "register budgets exist for 
 static_assert(kStepK == 64 || kStepK == 128 || kStepK == 256, "a step is 1, 2 or 4 chunks of 64 k");
 static_assert(kBuffers == 1 || kStepK < 256, "two buffers alternate within a super-block");
 static_assert(kArithmetic != 2 || kHelper == 1, "bf16 reads its factors from the table");
+static_assert(kArithmetic != 2 || kBuffers == 1 || kStepK == 64,
+              "the consumers give back one activation stage behind a double-buffered step: bf16 has 64 k in a stage");
 
 namespace tilewright {
 
