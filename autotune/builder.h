@@ -24,7 +24,7 @@ namespace tilewright::autotune {
 
 class Builder {
  public:
-  /// The binary of a build key, if it exists already.
+  /// The binary of a key that keyOf() gives, if it exists already.
   using Find = std::function<std::optional<Binary>(const std::string& buildKey)>;
   using Outcome = Result<std::shared_ptr<const Binary>>;
 
@@ -37,7 +37,7 @@ class Builder {
 
   /// The compiler of a request, or null.
   const Compiler* compilerOf(const BuildRequest& request) const;
-  /// The request's key under its compiler; with an empty identity if no compiler handles it.
+  /// The request's key under its compiler; its request key if no compiler handles it.
   std::string keyOf(const BuildRequest& request) const;
 
   /// Queues a request unless it was queued before, and returns its key. `urgent` requests go first.

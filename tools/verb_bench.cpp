@@ -69,9 +69,11 @@ class Bench {
  private:
   static int cores() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
 
+  /// By build key; without a compiler the builder's key is the request's, which finds what any compiler made of it.
   std::optional<Binary> stored(const std::string& key) const {
     for (const auto& database : layers_.databases()) {
       if (Result<Binary> found = database->findByBuild(key)) return std::move(*found);
+      if (Result<Binary> found = database->findByRequest(key)) return std::move(*found);
     }
     return std::nullopt;
   }

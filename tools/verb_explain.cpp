@@ -82,7 +82,10 @@ std::string marginText(const Margin& margin) {
     text += fmt::format(", {:.2f}x the default's speed ({})", margin.defaultMicroseconds / margin.medianMicroseconds,
                         formatMicroseconds(margin.defaultMicroseconds));
   }
-  if (margin.runnerUpMicroseconds > 0) {
+  if (margin.runnerUpMicroseconds > 0 && margin.runnerUpMicroseconds <= margin.medianMicroseconds) {
+    // Ties within noise go to the simpler configuration, whichever median is lower.
+    text += fmt::format(", tied with another configuration ({})", formatMicroseconds(margin.runnerUpMicroseconds));
+  } else if (margin.runnerUpMicroseconds > 0) {
     text += fmt::format(", {:.1f} % before the next configuration ({})",
                         100 * (margin.runnerUpMicroseconds / margin.medianMicroseconds - 1),
                         formatMicroseconds(margin.runnerUpMicroseconds));

@@ -92,7 +92,8 @@ Result<std::unique_ptr<LoadedBinary>> CpuDevice::load(const Binary& binary) {
     return fail(ErrorCode::kUnsupported, "cannot load binary {}: it was made for {}, the device is {}", binary.hash,
                 binary.target, info_.target);
   }
-  return std::make_unique<CpuBinary>(TW_TRY(loader_->load(binary)));
+  std::unique_ptr<HostCode> code = TW_TRY(loader_->load(binary));
+  return std::make_unique<CpuBinary>(std::move(code));
 }
 
 Result<KernelHandle> CpuDevice::find(LoadedBinary& binary, std::string_view entry) {
