@@ -246,17 +246,21 @@ std::optional<Refusal> FusedTemplate::refusesConfiguration(const Problem& proble
 
 Configuration FusedTemplate::defaultConfiguration(const Problem& problem, const DeviceInfo& device) const {
   // tokens, warpgroups, step_k, buffers, stages_w, helper of the configurations that win somewhere.
-  constexpr std::array<std::array<std::int64_t, 6>, 6> kUsual = {{{256, 2, 64, 2, 4, 1},
+  constexpr std::array<std::array<std::int64_t, 6>, 8> kUsual = {{{256, 2, 64, 2, 4, 1},
+                                                                  {256, 2, 64, 2, 3, 1},
                                                                   {128, 2, 64, 2, 4, 1},
-                                                                  {128, 3, 256, 1, 4, 1},
-                                                                  {64, 3, 128, 2, 4, 1},
-                                                                  {32, 3, 128, 2, 4, 1},
-                                                                  {16, 3, 128, 2, 4, 1}}};
+                                                                  {64, 2, 128, 2, 6, 1},
+                                                                  {64, 2, 64, 2, 4, 1},
+                                                                  {32, 2, 128, 2, 6, 1},
+                                                                  {16, 2, 256, 1, 6, 1},
+                                                                  {16, 2, 64, 2, 6, 1}}};
   const std::int64_t arithmetic = arithmetics(problem.linear.precision).front();
   Configuration best;
   double bestTime = std::numeric_limits<double>::infinity();
   for (const auto& usual : kUsual) {
     for (const std::int64_t stepK : {usual[2], std::int64_t{64}}) {
+      // A step of BF16 takes twice the registers and the time of one of bytes.
+      if (arithmetic == static_cast<std::int64_t>(FusedArithmetic::kBf16) && stepK != 64) continue;
       for (const std::int64_t scaleK : {0, 4096, 256}) {
         for (const std::int64_t split : {0, 2, 1}) {
           const Configuration candidate({{"arithmetic", arithmetic},

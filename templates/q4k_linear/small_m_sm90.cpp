@@ -179,6 +179,11 @@ std::optional<Refusal> SmallMSm90::refusesConfiguration(const Problem& problem, 
   if (tile.warps() < 4 || tile.warps() > 16) {
     return Refusal{"warps", fmt::format("{} consumer warps, must be 4 to 16", tile.warps())};
   }
+  if (tile.tickets && (problem.linear.n + tile.rows() - 1) / tile.rows() <= device.unitCount * tile.blocksPerUnit) {
+    return Refusal{"tickets",
+                   fmt::format("n = {} has no more tiles of {} rows than blocks, so there is nothing to draw",
+                               problem.linear.n, tile.rows())};
+  }
   if (tile.stages(device) < 3) {
     return Refusal{
         "shared_memory",
@@ -199,7 +204,7 @@ Configuration SmallMSm90::defaultConfiguration(const Problem& problem, const Dev
   Configuration best;
   double bestTime = std::numeric_limits<double>::infinity();
   for (const auto& usual : kUsual) {
-    for (const std::int64_t split : {0, 2, 1}) {
+    for (const std::int64_t split : {0, 2, 1, 3}) {
       const Configuration candidate({{"row_warps", usual[0]},
                                      {"split_warps", usual[1]},
                                      {"activations", usual[2]},
@@ -227,12 +232,12 @@ double SmallMSm90::predictMicroseconds(const Problem& problem, const DeviceInfo&
   const double compute = count(plan.longestBlock()) * block / 1.75e9 * 1e6;
   // Memory: the busiest block's share of the stream at an SM's rate.
   const double step = count(tile.splitWarps * tile.rows()) * 144 * count(tile.blocksPerUnit);
-  const double rate = 0.80 * device.memoryBytesPerSecond / count(std::max(1, device.unitCount));
+  const double rate = (tile.tickets ? 0.88 : 0.80) * device.memoryBytesPerSecond / count(std::max(1, device.unitCount));
   const double memory = count(plan.longestBlock()) * step / std::max(1.0, rate) * 1e6;
   const double split = plan.slots > 0 ? 1.5 : 0;
   // Quantization: another kernel, or this one's first microseconds, from L2.
-  const double values = count(tile.groups * 8) * count(shape.k);
-  const double quantize = tile.quantizesHere() ? 1.0 + values / 40e3 : 2.5;
+  const double values = count(shape.m) * count(shape.k);
+  const double quantize = tile.quantizesHere() ? 0.5 + values / 6e3 : 2.5;
   return 4.0 + std::max(compute, memory) + 0.15 * std::min(compute, memory) + split + quantize;
 }
 
