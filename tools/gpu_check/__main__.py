@@ -23,6 +23,8 @@ def arguments():
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/dev"), help="the build folder")
     parser.add_argument("--only", nargs="+", choices=("conformance", "linear", "attention", "decode"),
                         default=("conformance", "linear", "attention", "decode"))
+    parser.add_argument("--target", default="sm_90a", help="what the conformance suite's kernels are compiled for")
+    parser.add_argument("--suite", nargs=argparse.REMAINDER, default=[], help="the rest goes to the conformance suite, such as --huge")
     parser.add_argument("--database", type=pathlib.Path, nargs="*", default=[], help="tuning databases, the first one first")
     parser.add_argument("--tune", type=int, default=0, metavar="SECONDS", help="tune the tables' rows into a new database first")
     parser.add_argument("--no-jit", action="store_true", help="launch from the databases alone, without any compiler")
@@ -33,12 +35,6 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=2, help="measuring rounds of each candidate")
     parser.add_argument("--json", type=pathlib.Path, help="write every row here, one JSON object a line")
     return parser.parse_args()
-
-
-def conformance(build):
-    """Runs the suites of every operation on the GPU. True if all passed and something ran."""
-    from conformance import run
-    return run(build)
 
 
 def tune(build, chosen, seconds):
@@ -55,7 +51,8 @@ def main():
     options = arguments()
     healthy = True
     if "conformance" in options.only:
-        healthy = conformance(options.build)
+        import conformance
+        healthy = conformance.run(options.build, options.target, options.suite)
     tables = [name for name in options.only if name != "conformance"]
     if not tables:
         return 0 if healthy else 1
