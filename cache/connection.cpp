@@ -28,6 +28,14 @@ bool folderIsWritable(const std::filesystem::path& path) {
   return ::access(folder.c_str(), W_OK) == 0;
 }
 
+/// Nothing, or an empty file, which becomes a database: all else is checked before SQLite sees it.
+bool mayBecomeDatabase(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::status(path, ignored);
+  if (!std::filesystem::exists(status)) return true;
+  return std::filesystem::is_regular_file(status) && std::filesystem::file_size(path, ignored) == 0;
+}
+
 bool hasContent(const std::filesystem::path& path) {
   std::error_code ignored;
   const std::uintmax_t bytes = std::filesystem::file_size(path, ignored);
@@ -71,7 +79,7 @@ Result<std::unique_ptr<Connection>> Connection::open(const std::filesystem::path
                                                      Journal journal) {
   if (path.empty()) return fail(ErrorCode::kInvalidArgument, "cannot open a database: its path is empty");
   if (options.access == DatabaseAccess::kCreate) TW_TRY(makeFolders(path.parent_path()));
-  if (options.access != DatabaseAccess::kCreate || hasContent(path)) TW_TRY(checkDatabaseFile(path));
+  if (options.access != DatabaseAccess::kCreate || !mayBecomeDatabase(path)) TW_TRY(checkDatabaseFile(path));
 
   std::unique_ptr<Connection> connection(new Connection(path, options.access != DatabaseAccess::kRead));
   TW_TRY(connection->guard("open", [&] { return connection->connect(options, journal); }));

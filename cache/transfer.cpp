@@ -210,11 +210,16 @@ bool sameFile(const std::filesystem::path& a, const std::filesystem::path& b) {
 Result<ExportReport> exportDatabase(const Database& source, const std::filesystem::path& target,
                                     const ExportOptions& options) {
   std::error_code ignored;
+  if (target.empty()) return fail(ErrorCode::kInvalidArgument, "cannot export: the path of the target is empty");
   if (sameFile(source.path(), target)) {
     return fail(ErrorCode::kInvalidArgument, "cannot export {} onto itself", target.string());
   }
   if (!options.overwrite && std::filesystem::exists(target, ignored)) {
     return fail(ErrorCode::kInvalidArgument, "cannot export to {}: the file exists", target.string());
+  }
+  // The rename at the end would put a file in the place of a device or a pipe.
+  if (std::filesystem::exists(target, ignored) && !std::filesystem::is_regular_file(target, ignored)) {
+    return fail(ErrorCode::kInvalidArgument, "cannot export to {}: not a regular file", target.string());
   }
   const std::filesystem::path folder = target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
   if (!std::filesystem::is_directory(folder, ignored)) {

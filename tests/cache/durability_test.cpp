@@ -305,6 +305,12 @@ TEST(TuningStore, aFileThatIsNoDatabaseIsNamed) {
   expectError(read(), ErrorCode::kNotFound, "no such file");
   expectError(Database::open(folder / "none/x.twdb"), ErrorCode::kNotFound, "no such folder");
   expectError(Database::open(folder.path()), ErrorCode::kInvalidArgument, "not a regular file");
+  // Nor is anything but a file made into one: opening a pipe would wait for its other end.
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  for (const std::filesystem::path& path : {folder.path(), folder / "pipe"}) {
+    expectError(Database::open(path, {.access = DatabaseAccess::kCreate}), ErrorCode::kInvalidArgument,
+                "not a regular file");
+  }
   expectError(Database::open(""), ErrorCode::kInvalidArgument, "path is empty");
   write("");
   expectError(read(), ErrorCode::kCorrupt, "the file is empty");

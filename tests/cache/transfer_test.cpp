@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <fstream>
 
@@ -84,6 +85,15 @@ TEST_F(TransferTest, anExistingTargetIsReplacedOnlyWhenAsked) {
   EXPECT_TRUE(exportDatabase(*database_, folder_ / "b.twdb", {.overwrite = true}));
   EXPECT_THAT(samples::winnersOf(folder_ / "b.twdb"), SizeIs(1));
   EXPECT_FALSE(exportDatabase(*database_, folder_ / "a.twdb", {.overwrite = true}));
+  // A device or a pipe keeps its place whatever is asked.
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  for (const std::string name : {"pipe", "."}) {
+    const auto kept = exportDatabase(*database_, folder_ / name, {.overwrite = true});
+    ASSERT_FALSE(kept);
+    EXPECT_THAT(kept.error().message, HasSubstr("not a regular file"));
+  }
+  EXPECT_TRUE(std::filesystem::is_fifo(folder_ / "pipe"));
+  EXPECT_FALSE(exportDatabase(*database_, ""));
   EXPECT_EQ(exportDatabase(*database_, folder_ / "none/b.twdb").error().code, ErrorCode::kNotFound);
 }
 
