@@ -152,14 +152,16 @@ Result<std::vector<ListedProblem>> problemListFromJson(const JsonValue& value) {
     name = "problems";
   }
   constexpr std::string_view kExtraKeys[] = {"count", "use"};
+  constexpr double kMaximumCount = 1e15;  // Sums of them stay far within a double.
   std::vector<ListedProblem> problems;
   for (const JsonValue& entry : *entries) {
     const JsonFields fields = TW_TRY(JsonFields::of(entry, fmt::format("{}[{}]", name, problems.size())));
     ListedProblem listed;
     listed.problem = TW_TRY(problemOf(fields, kExtraKeys));
     listed.count = TW_TRY(fields.numberOr("count", 1));
-    if (!(listed.count > 0)) {
-      return std::unexpected(fields.errorAt("count", fmt::format("count is {}, must be above 0", listed.count)));
+    if (!(listed.count > 0 && listed.count <= kMaximumCount)) {
+      return std::unexpected(fields.errorAt(
+          "count", fmt::format("count is {}, must be above 0 and at most {}", listed.count, kMaximumCount)));
     }
     listed.use = TW_TRY(fields.stringOr("use", ""));
     problems.push_back(std::move(listed));

@@ -367,6 +367,16 @@ TEST_F(ModelShapesTest, badInputIsNamedWithItsRule) {
            {"negative.csv", "op,n,k,m\nlinear,1,1,-1\n", ErrorCode::kInvalidArgument, "m is -1, must be from 0"},
            {"count.csv", "op,n,k,m,count\nlinear,1,1,1,-2\n", ErrorCode::kInvalidArgument,
             "count is -2, must be above 0"},
+           {"count.json", R"([{"op": "linear", "n": 1, "k": 1, "m": 1, "count": 1e16}])", ErrorCode::kInvalidArgument,
+            "count is 1e+16, must be above 0 and at most 1000000000000000"},
+           {"heads.gguf",
+            GgufWriter().text("general.architecture", "llama").text("llama.attention.head_count", "8").header(),
+            ErrorCode::kCorrupt, "llama.attention.head_count is the string '8', must be an integer"},
+           {"width.gguf",
+            GgufWriter().text("general.architecture", "llama").f32("llama.embedding_length", 0.5f).header(),
+            ErrorCode::kCorrupt, "llama.embedding_length is the real 0.5, must be an integer"},
+           {"architecture.gguf", GgufWriter().u32("general.architecture", 1).header(), ErrorCode::kCorrupt,
+            "general.architecture is no string"},
            {"comment.csv", "# nothing\n", ErrorCode::kInvalidArgument, "no header line"},
        }) {
     const auto shapes = read({write(name, content)});
@@ -374,6 +384,11 @@ TEST_F(ModelShapesTest, badInputIsNamedWithItsRule) {
     EXPECT_EQ(shapes.error().code, code) << name << ": " << shapes.error().message;
     EXPECT_THAT(shapes.error().message, testing::AllOf(HasSubstr(name), HasSubstr(std::string(message))));
   }
+  // The name of the input also stands before a message that happens to contain it.
+  std::istringstream negative(R"({"op": "linear", "n": -64, "k": 1, "m": 1})");
+  const auto fromInput = readModelShapes(std::vector<std::string>{"-"}, {}, negative);
+  ASSERT_FALSE(fromInput);
+  EXPECT_THAT(fromInput.error().message, testing::StartsWith("cannot read standard input: line 1"));
   const auto missing = read({(folder_ / "none.json").string()});
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);

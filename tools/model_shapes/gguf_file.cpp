@@ -167,6 +167,7 @@ Result<GgufValue> takeValue(Cursor& cursor, std::string_view key) {
   if (type == kArray) {
     TW_TRY(takeArray(cursor, value, key));
   } else if (type == kString) {
+    value.isText = true;
     const auto length = TW_TRY(cursor.take<std::uint64_t>(key));
     if (length > kMaximumKept) {
       TW_TRY(cursor.skip(length, key));
@@ -265,6 +266,9 @@ Result<GgufHeader> GgufHeader::read(std::istream& stream, std::uint64_t bytes) {
     GgufValue value = TW_TRY(takeValue(cursor, key));
     if (!header.values_.try_emplace(key, std::move(value)).second) return corrupt("GGUF header has two keys '{}'", key);
   }
+  for (const std::string_view key : {"general.alignment", "split.no", "split.count", "split.tensors.count"}) {
+    TW_TRY(header.expectIntegers(key, false));
+  }
   const std::uint64_t alignment = TW_TRY(alignmentOf(header));
   std::unordered_set<std::string> names;
   std::uint64_t offset = 0;
@@ -290,6 +294,15 @@ std::optional<std::int64_t> GgufHeader::integer(std::string_view key) const {
 std::string_view GgufHeader::text(std::string_view key) const {
   const GgufValue* value = find(key);
   return value == nullptr ? std::string_view{} : std::string_view(value->text);
+}
+
+Result<void> GgufHeader::expectIntegers(std::string_view key, bool arraysAllowed) const {
+  const GgufValue* value = find(key);
+  if (value == nullptr || (value->isArray ? arraysAllowed : !value->integers.empty())) return {};
+  return corrupt("GGUF key {} is {}, must be an integer", key,
+                 value->isArray  ? "an array"
+                 : value->isText ? fmt::format("the string '{}'", value->text)
+                                 : fmt::format("the real {}", value->real));
 }
 
 Result<void> GgufHeader::append(GgufHeader part) {

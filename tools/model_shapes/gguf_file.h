@@ -38,6 +38,7 @@ struct GgufValue {
   double real = 0;
   std::string text;
   bool isArray = false;
+  bool isText = false;
 };
 
 class GgufHeader {
@@ -52,6 +53,8 @@ class GgufHeader {
   /// Nothing without the key or if it is no single integer.
   std::optional<std::int64_t> integer(std::string_view key) const;
   std::string_view text(std::string_view key) const;
+  /// kCorrupt if the key is there and a string or a real or, unless they are allowed, an array.
+  Result<void> expectIntegers(std::string_view key, bool arraysAllowed) const;
 
   /// Appends the tensors of another part of a split file. kCorrupt if both have one of the same name.
   Result<void> append(GgufHeader part);

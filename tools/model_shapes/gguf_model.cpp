@@ -61,7 +61,13 @@ class GgufReader {
   explicit GgufReader(const GgufHeader& header) : header_(header), architecture_(header.text("general.architecture")) {}
 
   Result<Model> read() {
-    if (architecture_.empty()) return fail(ErrorCode::kCorrupt, "GGUF header has no general.architecture");
+    if (header_.find("general.architecture") == nullptr) {
+      return fail(ErrorCode::kCorrupt, "GGUF header has no general.architecture");
+    }
+    if (architecture_.empty()) {
+      return fail(ErrorCode::kCorrupt, "GGUF key general.architecture is no string of 1 to 4096 bytes");
+    }
+    for (const std::string_view name : kIntegerKeys) TW_TRY(header_.expectIntegers(key(name), true));
     for (const GgufTensor& tensor : header_.tensors()) {
       const TensorName name = nameOf(tensor.name);
       if (name.suffix == "bias") biases_[name.layer].insert(std::string(name.part));
@@ -84,6 +90,11 @@ class GgufReader {
 
  private:
   static constexpr std::int64_t kMaximumContext = std::int64_t{1} << 40;
+  // Read below, as one number or one for each layer.
+  static constexpr std::string_view kIntegerKeys[] = {
+      "context_length",       "embedding_length",       "attention.head_count",     "attention.head_count_kv",
+      "attention.key_length", "attention.value_length", "attention.sliding_window", "attention.sliding_window_pattern",
+      "attention.causal"};
 
   std::string key(std::string_view name) const { return fmt::format("{}.{}", architecture_, name); }
 

@@ -55,7 +55,9 @@ Result<std::vector<std::int64_t>> parseLadder(std::string_view flag, std::string
     const auto range = rangeOf(part);
     if (!range) {
       return fail(ErrorCode::kInvalidArgument,
-                  "{}: cannot read '{}': expected a size, FIRST:LAST:xFACTOR or FIRST:LAST:+STEP", flag, part);
+                  "{}: cannot read '{}': expected a size, FIRST:LAST:xFACTOR with FIRST from 1 and FACTOR from 2, or "
+                  "FIRST:LAST:+STEP with STEP from 1; LAST from FIRST on",
+                  flag, part);
     }
     if (range->first < minimum || range->last > kMaximumSize) {
       return fail(ErrorCode::kInvalidArgument, "{}: '{}' is out of range, sizes must be from {} to 2^40", flag, part,

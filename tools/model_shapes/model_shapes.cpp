@@ -96,7 +96,7 @@ Result<ModelShapes> readModelShapes(std::span<const std::string> inputs, const S
     Result<ModelShapes> more = isStandardInput ? shapesOfStream(standardInput, options) : shapesOfFile(file, options);
     if (!more) {
       Error error = std::move(more).error();
-      if (error.message.find(file.string()) == std::string::npos) {
+      if (isStandardInput || !error.message.starts_with(fmt::format("cannot read {}", file.string()))) {
         error.message = fmt::format("cannot read {}: {}", isStandardInput ? "standard input" : input, error.message);
       }
       return std::unexpected(std::move(error));
