@@ -281,6 +281,17 @@ std::string messageOf(const CLI::ParseError& error, const CLI::App& app) {
   return fmt::format("{} (see tilewright{} --help)", message, path);
 }
 
+// An empty value is a shell variable that is not set, and would pass for a flag that is not given.
+Result<void> refuseEmptyValues(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (std::ranges::any_of(option->results(), [](const std::string& value) { return value.empty(); })) {
+      return fail(ErrorCode::kInvalidArgument, "{}: the value is empty", option->get_name());
+    }
+  }
+  for (const CLI::App* verb : app.get_subcommands()) TW_TRY(refuseEmptyValues(*verb));
+  return {};
+}
+
 }  // namespace
 
 Result<std::variant<Options, HelpText>> parseCommandLine(std::span<const char* const> arguments,
@@ -312,6 +323,7 @@ Result<std::variant<Options, HelpText>> parseCommandLine(std::span<const char* c
   } catch (const CLI::Error& error) {
     return fail(ErrorCode::kInternal, "{}", error.what());
   }
+  TW_TRY(refuseEmptyValues(app));
   return TW_TRY(finishDraft(std::move(draft), environment));
 }
 

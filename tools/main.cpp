@@ -6,6 +6,7 @@
 #include <new>
 
 #include "tools/command_line.h"
+#include "tools/table.h"
 #include "tools/verbs.h"
 
 namespace tilewright {
@@ -41,7 +42,7 @@ Result<ExitCode> runProgram(std::span<const char* const> arguments) {
 }
 
 int report(const Error& error) {
-  fmt::print(stderr, "tilewright: {}\n", error.message);
+  fmt::print(stderr, "tilewright: {}\n", printable(error.message));
   if (!error.log.empty()) fmt::print(stderr, "{}{}", error.log, error.log.ends_with('\n') ? "" : "\n");
   return exitCodeOf(error.code);
 }

@@ -7,11 +7,12 @@
 
 #include "compiler/code_generators.h"
 #include "runtime/device.h"
+#include "tools/table.h"
 
 namespace tilewright {
 
 void printNotes(const std::vector<std::string>& notes) {
-  for (const std::string& note : notes) fmt::print(stderr, "tilewright: {}\n", note);
+  for (const std::string& note : notes) fmt::print(stderr, "tilewright: {}\n", printable(note));
 }
 
 Result<PickedDevice> pickDevice(const DeviceFlags& flags) {
@@ -22,8 +23,9 @@ Result<PickedDevice> pickDevice(const DeviceFlags& flags) {
                           ? devices.begin()
                           : std::ranges::find(devices, flags.device, [](const auto& each) { return each.first; });
   if (device == devices.end()) {
-    return fail(ErrorCode::kNotFound, "no device {}{}{}", flags.device, problems.empty() ? "" : ": ",
-                fmt::join(problems, "; "));
+    // Where the driver is missing, nobody knows what devices there are.
+    return fail(problems.empty() ? ErrorCode::kNotFound : ErrorCode::kUnavailable, "no device {}{}{}", flags.device,
+                problems.empty() ? "" : ": ", fmt::join(problems, "; "));
   }
   PickedDevice chosen{device->first, device->second};
   if (!flags.arch.empty()) {

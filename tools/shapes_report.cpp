@@ -25,6 +25,14 @@ Result<ModelShapes> shapesOf(const Options& options) {
   return readModelShapes(options.modelShapes, options.shapes, std::cin);
 }
 
+Result<void> expectProblems(const ModelShapes& shapes) {
+  if (!shapes.problems.empty()) return {};
+  std::vector<std::string> kinds;
+  for (const auto& [kind, count] : shapes.notCovered) kinds.push_back(fmt::format("{} {}", count, kind));
+  return fail(ErrorCode::kNotFound, "no problems: the input {}{}",
+              kinds.empty() ? "lists none" : "has only what is not covered: ", fmt::join(kinds, ", "));
+}
+
 std::string shapesTable(const ModelShapes& shapes) {
   // A line holds the problems that differ in their last ladder alone: row counts, or key lengths.
   struct Line {
@@ -48,8 +56,8 @@ std::string shapesTable(const ModelShapes& shapes) {
     table.add({line.first->use, fmt::format("{}", line.first->count),
                std::string(operationName(line.first->problem.operation)), line.shape, line.sizes});
   }
-  return fmt::format("{}{} problems\n{}", table.empty() ? "" : table.text(), shapes.problems.size(),
-                     notCoveredText(shapes.notCovered));
+  return fmt::format("{}{} problem{}\n{}", table.empty() ? "" : table.text(), shapes.problems.size(),
+                     shapes.problems.size() == 1 ? "" : "s", notCoveredText(shapes.notCovered));
 }
 
 std::string shapesListing(const ModelShapes& shapes) {

@@ -12,6 +12,8 @@ namespace tilewright {
 /// The problems of --model-shapes under the ladders, parallelism and precisions of the command line. Standard input is
 /// read for "-".
 Result<ModelShapes> shapesOf(const Options& options);
+/// kNotFound, with what is not covered, if there is no problem.
+Result<void> expectProblems(const ModelShapes& shapes);
 
 /// A table for people, with what is not covered below it.
 std::string shapesTable(const ModelShapes& shapes);

@@ -22,6 +22,7 @@ std::string significant(double value) {
 
 void Table::add(std::vector<std::string> cells) {
   assert(cells.size() == columns_.size());
+  for (std::string& cell : cells) cell = printable(cell);
   rows_.push_back(std::move(cells));
 }
 
@@ -48,6 +49,19 @@ std::string Table::text() const {
   addLine([&](std::size_t c) -> std::string_view { return columns_[c].title; });
   for (const auto& row : rows_) addLine([&](std::size_t c) -> std::string_view { return row[c]; });
   return text;
+}
+
+std::string printable(std::string_view text) {
+  std::string shown;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) {
+      shown += fmt::format("\\x{:02x}", byte);
+    } else {
+      shown += c;
+    }
+  }
+  return shown;
 }
 
 std::string formatMicroseconds(double microseconds) {

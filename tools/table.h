@@ -28,6 +28,8 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
+/// Text that comes from files, with control characters written as \xNN: it moves no cursor and breaks no line.
+std::string printable(std::string_view text);
 /// "12.3 us", "4.56 ms", "1.20 s".
 std::string formatMicroseconds(double microseconds);
 /// "144 B", "33.0 MiB".

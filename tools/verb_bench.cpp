@@ -227,6 +227,7 @@ Result<std::vector<Problem>> problemsOf(const Options& options) {
   if (options.problem) problems.push_back(*options.problem);
   if (options.modelShapes.empty()) return problems;
   const ModelShapes shapes = TW_TRY(shapesOf(options));
+  if (problems.empty()) TW_TRY(expectProblems(shapes));
   for (const ListedProblem& each : shapes.problems) problems.push_back(each.problem);
   return problems;
 }
@@ -247,7 +248,7 @@ Result<ExitCode> runBench(const Options& options) {
     // One problem that nothing computes does not end a list.
     const Result<bool> right = bench.run(problem);
     if (!right && problems.size() == 1) return std::unexpected(right.error());
-    if (!right) fmt::print(stderr, "tilewright: {}\n", right.error().message);
+    if (!right) printNotes({right.error().message});
     allRight &= right.value_or(false);
   }
   return allRight ? kExitSuccess : kExitFailure;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 
 #include "cache/database.h"
 #include "cache/transfer.h"
@@ -97,6 +98,13 @@ std::string recordsTable(const std::vector<Record>& records) {
   return table.text();
 }
 
+// Says why a file was passed over. The exit code of several files is the first failure's, but damage goes before all.
+ExitCode afterFailure(ExitCode code, const Error& error) {
+  printNotes({error.message});
+  const ExitCode own = exitCodeOf(error.code);
+  return code == kExitSuccess || own == kExitCorrupt ? own : code;
+}
+
 Result<ExitCode> list(const Options& options) {
   std::vector<Path> files = TW_TRY(filesOf(options));
   if (options.database.files.empty()) {
@@ -110,9 +118,14 @@ Result<ExitCode> list(const Options& options) {
                {"binaries", Side::kRight},
                {"binary size", Side::kRight}});
   JsonValue::Array entries;
+  ExitCode code = kExitSuccess;
   for (const Path& file : files) {
-    const auto database = TW_TRY(open(file));
-    const DatabaseSummary summary = TW_TRY(database->summary());
+    const auto read = [&]() -> Result<DatabaseSummary> { return TW_TRY(open(file))->summary(); }();
+    if (!read) {
+      code = afterFailure(code, read.error());
+      continue;
+    }
+    const DatabaseSummary& summary = *read;
     table.add({file.string(), formatBytes(static_cast<double>(summary.fileBytes)), fmt::format("{}", summary.devices),
                fmt::format("{}", summary.winners), fmt::format("{}", summary.records),
                fmt::format("{}", summary.builds), formatBytes(static_cast<double>(summary.blobBytes))});
@@ -125,8 +138,8 @@ Result<ExitCode> list(const Options& options) {
                                          {"defaults", summary.defaults},
                                          {"binary_bytes", summary.blobBytes}}));
   }
-  fmt::print("{}", options.json ? listingText("databases", entries) : table.text());
-  return kExitSuccess;
+  if (options.json || !table.empty()) fmt::print("{}", options.json ? listingText("databases", entries) : table.text());
+  return code;
 }
 
 Result<ExitCode> show(const Options& options) {
@@ -157,12 +170,18 @@ Result<ExitCode> show(const Options& options) {
 }
 
 Result<ExitCode> verify(const Options& options) {
-  bool clean = true;
+  ExitCode code = kExitSuccess;
   JsonValue::Array entries;
   for (const Path& file : TW_TRY(filesOf(options))) {
-    const auto database = TW_TRY(open(file));
-    const VerifyReport report = TW_TRY(database->verify());
-    clean &= report.problems.empty();
+    const auto read = [&]() -> Result<VerifyReport> { return TW_TRY(open(file))->verify(); }();
+    if (!read) {
+      code = afterFailure(code, read.error());
+      entries.push_back(JsonValue::object(
+          {{"file", file.string()}, {"clean", false}, {"problems", JsonValue::Array{read.error().message}}}));
+      continue;
+    }
+    const VerifyReport& report = *read;
+    if (!report.problems.empty()) code = kExitCorrupt;
     JsonValue::Array problems(report.problems.begin(), report.problems.end());
     entries.push_back(JsonValue::object({{"file", file.string()},
                                          {"clean", report.problems.empty()},
@@ -178,7 +197,7 @@ Result<ExitCode> verify(const Options& options) {
                report.problems.empty() ? "clean" : fmt::format("{} problems", report.problems.size()));
   }
   if (options.json) fmt::print("{}", listingText("databases", entries));
-  return clean ? kExitSuccess : kExitCorrupt;
+  return code;
 }
 
 JsonValue conflictToJson(const MergeConflict& conflict) {
@@ -191,15 +210,26 @@ JsonValue conflictToJson(const MergeConflict& conflict) {
 
 Result<ExitCode> merge(const Options& options) {
   const Path path = TW_TRY(userPath(options));
-  const auto target = TW_TRY(open(path, DatabaseAccess::kCreate));
-  JsonValue::Array entries;
+  // All sources are opened before the target is made or changed.
+  std::vector<std::unique_ptr<Database>> sources;
   for (const Path& file : options.database.files) {
     std::error_code error;
     if (std::filesystem::equivalent(file, path, error)) {
       return fail(ErrorCode::kInvalidArgument, "cannot merge {} into itself", file.string());
     }
-    const auto source = TW_TRY(open(file));
-    const MergeReport report = TW_TRY(mergeDatabase(*target, *source));
+    sources.push_back(TW_TRY(open(file)));
+  }
+  const auto target = TW_TRY(open(path, DatabaseAccess::kCreate));
+  JsonValue::Array entries;
+  std::optional<Error> failure;
+  for (const auto& source : sources) {
+    const Path& file = source->path();
+    const Result<MergeReport> merged = mergeDatabase(*target, *source);
+    if (!merged) {
+      failure = merged.error();
+      break;
+    }
+    const MergeReport& report = *merged;
     printNotes(report.warnings);
     JsonValue::Array conflicts;
     for (const MergeConflict& conflict : report.conflicts) conflicts.push_back(conflictToJson(conflict));
@@ -221,6 +251,7 @@ Result<ExitCode> merge(const Options& options) {
     }
   }
   if (options.json) fmt::print("{}", listingText("merges", entries));
+  if (failure) return std::unexpected(std::move(*failure));
   return kExitSuccess;
 }
 

@@ -113,6 +113,7 @@ Result<ExitCode> runTune(const Options& options) {
     fmt::print("{}", options.json ? shapesListing(shapes) : shapesTable(shapes));
     return kExitSuccess;
   }
+  TW_TRY(expectProblems(shapes));
   const PickedDevice device = TW_TRY(deviceOf(options));
   const auto path = options.databases.user ? *options.databases.user : TW_TRY(userDatabasePath(options.environment));
   const auto database = TW_TRY(Database::open(path, {.access = DatabaseAccess::kCreate}));

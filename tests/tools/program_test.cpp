@@ -144,7 +144,7 @@ TEST_F(ProgramTest, dryRunNeedsNeitherHomeNorDevice) {
   const Outcome outcome =
       run({"tune", "--model-shapes", "-", "--dry-run", "--device", "cuda:99"}, "[" + kProblem + "]");
   EXPECT_EQ(outcome.exitCode, kExitSuccess) << outcome.errors;
-  EXPECT_THAT(outcome.output, HasSubstr("1 problems"));
+  EXPECT_THAT(outcome.output, HasSubstr("1 problem\n"));
 }
 
 TEST_F(ProgramTest, badModelFilesHaveTheirExitCodes) {
@@ -288,6 +288,49 @@ TEST_F(ProgramTest, databasesThatCannotBeReadHaveTheirExitCodes) {
   expectError(run({"explain", kProblem, "--arch", "sm_90a", "--db", path("none.twdb")}), kExitNotFound, "none.twdb");
   ASSERT_TRUE(Database::open(path("a.twdb"), {.access = DatabaseAccess::kCreate}));
   expectError(run({"db", "merge", path("a.twdb"), "--db", path("a.twdb")}), kExitUsage, "cannot merge");
+}
+
+TEST_F(ProgramTest, oneBadDatabaseHidesNoOther) {
+  ASSERT_TRUE(Database::open(path("a.twdb"), {.access = DatabaseAccess::kCreate}));
+  const std::string text = write("text.twdb", "this is no database");
+  for (const std::string action : {"ls", "verify"}) {
+    const Outcome outcome = run({"db", action, path("none.twdb"), text, path("a.twdb")});
+    EXPECT_EQ(outcome.exitCode, kExitCorrupt);
+    EXPECT_THAT(outcome.output, HasSubstr(path("a.twdb")));
+    EXPECT_THAT(outcome.errors, testing::AllOf(HasSubstr("none.twdb"), HasSubstr("text.twdb")));
+  }
+  const Outcome verified = run({"db", "verify", "--json", text, path("a.twdb")});
+  EXPECT_EQ(verified.exitCode, kExitCorrupt);
+  const auto listing = parseJson(verified.output);
+  ASSERT_TRUE(listing) << verified.output;
+  EXPECT_EQ(listing->find("databases")->asArray()->size(), 2u);
+
+  // A merge that cannot read its sources leaves no trace of itself.
+  expectError(run({"db", "merge", path("a.twdb"), text, "--db", path("new.twdb")}), kExitCorrupt, "text.twdb");
+  EXPECT_FALSE(std::filesystem::exists(path("new.twdb")));
+}
+
+TEST_F(ProgramTest, aListWithoutProblemsIsNamed) {
+  expectError(run({"tune", "--model-shapes", "-", "--device", "cpu", "--db", path("a.twdb")}, "[]"), kExitNotFound,
+              "no problems: the input lists none");
+  expectError(run({"bench", "--model-shapes", "-", "--device", "cpu"}, "[]"), kExitNotFound, "no problems");
+  expectError(run({"tune", "--model-shapes", "-", "--db", path("a.twdb")},
+                  R"({"num_hidden_layers": 1, "is_encoder_decoder": true, "hidden_size": 8})"),
+              kExitNotFound, "has only what is not covered: 1 encoder-decoder layers");
+  EXPECT_FALSE(std::filesystem::exists(path("a.twdb")));
+}
+
+TEST_F(ProgramTest, aMissingDriverIsNotAMissingDevice) {
+  const bool hasDriver = run({"devices"}).errors.find("libcuda") == std::string::npos;
+  expectError(run({"bench", kProblem, "--device", "cuda:99"}), hasDriver ? kExitNotFound : kExitUnavailable,
+              "no device cuda:99");
+}
+
+TEST_F(ProgramTest, messagesKeepControlCharactersToThemselves) {
+  const Outcome outcome = run({"explain", R"({"op": "\u001b[2J\u0000\n"})"});
+  EXPECT_EQ(outcome.exitCode, kExitUsage);
+  EXPECT_THAT(outcome.errors, HasSubstr("\\x1b[2J\\x00\\x0a"));
+  EXPECT_EQ(outcome.errors.find('\x1b'), std::string::npos);
 }
 
 TEST_F(ProgramTest, withoutAHomeOnlyTheUsersDatabaseIsMissing) {

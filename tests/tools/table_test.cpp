@@ -16,6 +16,12 @@ TEST(Table, columnsAreAsWideAsTheirWidestCell) {
             "größer      7  x\n");
 }
 
+TEST(Table, controlCharactersBreakNoLine) {
+  Table table({{"a"}});
+  table.add({"x\n\x1b[2J\x7fü"});
+  EXPECT_EQ(table.text(), "a\nx\\x0a\\x1b[2J\\x7fü\n");
+}
+
 TEST(Table, figuresKeepThreeDigits) {
   EXPECT_EQ(formatMicroseconds(1.234), "1.23 us");
   EXPECT_EQ(formatMicroseconds(12.34), "12.3 us");
