@@ -31,10 +31,10 @@ enum class Precision : std::uint8_t {
   kFast,   ///< whichever wins
 };
 
-/// What the caller promises about addresses.
+/// What the caller promises about operands.
 enum class Alignment : std::uint8_t {
-  k16,   ///< every base and every leading stride is a multiple of 16 bytes, inner strides are 1
-  kAny,  ///< element alignment only, any strides
+  k16,   ///< every base and every leading stride is a multiple of 16 bytes, inner strides are 1, attention's scale is > 0
+  kAny,  ///< element alignment only, any strides, any scale
 };
 
 struct LinearShape {

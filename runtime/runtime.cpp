@@ -164,8 +164,8 @@ Result<void> Runtime::launch(const Plan& plan, const Operands& given, const Laun
     if (run == nullptr) {
       return fail(
           ErrorCode::kUnsupported,
-          "cannot launch {} on misaligned operands: a base or leading stride is not a multiple of 16 bytes or an "
-          "inner stride is not 1, and no plan for any alignment was found",
+          "cannot launch {} on misaligned operands: a base or leading stride is not a multiple of 16 bytes, an inner "
+          "stride is not 1 or the scale is not positive, and no plan for any alignment was found",
           toJson(plan.problem_));
     }
   }

@@ -122,8 +122,10 @@ typedef enum tw_precision {
 
 /* What the caller promises about addresses. */
 typedef enum tw_alignment {
-  TW_ALIGNED_16 = 0, /* bases and leading strides are multiples of 16 bytes, inner strides 1: what fast kernels need.
-                        Operands that break the promise are noticed and run on the other path, with the same result. */
+  TW_ALIGNED_16 =
+      0, /* bases and leading strides are multiples of 16 bytes, inner strides 1, attention's scale is positive:
+            what fast kernels need.
+            Operands that break the promise are noticed and run on the other path, with the same result. */
   TW_ALIGNED_ANY = 1 /* element alignment, any strides */
 } tw_alignment;
 

@@ -21,6 +21,7 @@ Alignment alignmentOf(const Case& each) {
     aligned = aligned && (shape.k + options.xPadding) % kVector == 0 && (shape.n + options.outPadding) % kVector == 0 &&
               (each.problem.operation == Operation::kQ4kLinear || shape.k % kVector == 0);
   } else {
+    aligned = aligned && options.scale >= 0;  // 0: the default factor
     for (const auto& strides : {options.qStrides, options.kStrides, options.vStrides, options.outStrides}) {
       aligned = aligned && (!strides || isAligned(*strides));
     }

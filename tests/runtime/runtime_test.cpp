@@ -210,6 +210,8 @@ TEST_F(RuntimeTest, misalignedAttentionTakesThePathForAnyAlignment) {
       {"k_broadcast_over_heads", [](AttentionOperands& o) { o.kStride.head = 0; }},
       {"k_reversed", [](AttentionOperands& o) { o.kStride.row = -64; }},
       {"out_batch_stride_odd", [](AttentionOperands& o) { o.outStride.batch += 3; }},
+      {"scale_negative", [](AttentionOperands& o) { o.scale = -0.1F; }},
+      {"scale_zero", [](AttentionOperands& o) { o.scale = 0; }},
   };
   for (const auto& [name, change] : cases) {
     Operands operands = attentionOperands();
