@@ -15,7 +15,7 @@ namespace {
 /// "file:" URI of a path, everything that has a meaning in one escaped.
 std::string immutableUri(const std::filesystem::path& path) {
   std::string uri = "file:";
-  for (const char letter : std::filesystem::absolute(path).string()) {
+  for (const char letter : plainName(path)) {
     const auto byte = static_cast<unsigned char>(letter);
     const bool plain = std::isalnum(byte) || letter == '/' || letter == '.' || letter == '-' || letter == '_';
     uri += plain ? std::string(1, letter) : fmt::format("%{:02x}", byte);
@@ -93,7 +93,7 @@ Result<void> Connection::connect(const DatabaseOptions& options, Journal journal
   const int mode = options.access == DatabaseAccess::kRead    ? SQLite::OPEN_READONLY
                    : options.access == DatabaseAccess::kWrite ? SQLite::OPEN_READWRITE
                                                               : SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE;
-  sqlite_ = std::make_unique<SQLite::Database>(immutable ? immutableUri(path_) : path_.string(),
+  sqlite_ = std::make_unique<SQLite::Database>(immutable ? immutableUri(path_) : plainName(path_),
                                                mode | SQLite::OPEN_NOMUTEX | SQLite::OPEN_URI,
                                                options.busyTimeoutMilliseconds);
   TW_TRY(checkOpenFile(*sqlite_, path_));

@@ -58,8 +58,16 @@ bool onReadOnlyFileSystem(const std::filesystem::path& path) {
   return ::statvfs(path.c_str(), &status) == 0 && (status.f_flag & ST_RDONLY) != 0;
 }
 
+std::string plainName(const std::filesystem::path& path) {
+  if (path.is_absolute()) return path.string();
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  return error ? "./" + path.string() : absolute.string();
+}
+
 Result<void> makeFolders(const std::filesystem::path& folder) {
-  if (folder.empty() || std::filesystem::exists(folder)) return {};
+  std::error_code ignored;
+  if (folder.empty() || std::filesystem::exists(folder, ignored)) return {};
   TW_TRY(makeFolders(folder.parent_path()));
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
     return fail(errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo, "cannot make folder {}: {}", folder.string(),

@@ -18,6 +18,10 @@ std::string_view networkFileSystem(const std::filesystem::path& path);
 /// Whether the file system of `path` is mounted read-only, so that nobody changes the file while it is open.
 bool onReadOnlyFileSystem(const std::filesystem::path& path);
 
+/// The name under which SQLite opens this file and no other: one that begins with "file:" it takes for a URI, and
+/// ":memory:" for no file at all, so it gets absolute names alone.
+std::string plainName(const std::filesystem::path& path);
+
 /// Makes a database's missing folders, readable by their owner alone.
 Result<void> makeFolders(const std::filesystem::path& folder);
 

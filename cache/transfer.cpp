@@ -228,7 +228,7 @@ Result<ExportReport> exportDatabase(const Database& source, const std::filesyste
 
   const TemporaryFile temporary(folder / fmt::format(".{}.{}.tmp", target.filename().string(), ::getpid()));
   TW_TRY(source.connection().read("export", [&](SQLite::Database& sqlite) -> Result<void> {
-    execute(sqlite, "VACUUM INTO ?", temporary.path().string());
+    execute(sqlite, "VACUUM INTO ?", plainName(temporary.path()));
     return {};
   }));
 

@@ -322,6 +322,29 @@ TEST(TuningStore, aFileThatIsNoDatabaseIsNamed) {
   expectError(read(), ErrorCode::kCorrupt, "truncated within its header");
 }
 
+TEST(TuningStore, namesThatMeanSomethingToSqliteAreFiles) {
+  const TemporaryFolder folder;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  for (const std::string name :
+       {":memory:", "file::memory:", "file:x.twdb", "file:x.twdb?mode=memory", "a?b#c%41.twdb"}) {
+    for (const std::string& path : {name, "file:folder/" + name}) {
+      const auto made = Database::open(path, {.access = DatabaseAccess::kCreate});
+      EXPECT_TRUE(made) << path << ": " << made.error().message;
+      EXPECT_TRUE(std::filesystem::exists(folder / path)) << path;
+      const auto exported = exportDatabase(**made, path + ".export");
+      EXPECT_TRUE(exported) << path << ": " << exported.error().message;
+      EXPECT_TRUE(Database::open(path + ".export")) << path;
+    }
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "x.twdb"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "folder"));
+  std::filesystem::current_path(before);
+  // A name that is too long is an error like any other.
+  expectError(Database::open(folder / std::string(5000, 'x') / "x.twdb", {.access = DatabaseAccess::kCreate}),
+              ErrorCode::kIo, "File name too long");
+}
+
 TEST(TuningStore, aForeignOrNewerDatabaseIsNamedAndLeftAlone) {
   const TemporaryFolder folder;
   SQLite::Database(folder / "foreign.twdb", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE).exec("CREATE TABLE t (x)");
