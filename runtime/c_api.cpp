@@ -77,6 +77,12 @@ static_assert(static_cast<int>(Provenance::kExact) == TW_MEASURED &&
               static_cast<int>(Provenance::kNearest) == TW_NEAREST &&
               static_cast<int>(Provenance::kDefault) == TW_DEFAULT);
 
+// A number that is neither is memory that nobody initialized.
+Result<bool> toFlag(int value, std::string_view name) {
+  if (value == 0 || value == 1) return value == 1;
+  return fail(ErrorCode::kInvalidArgument, "{} is {}, must be 0 or 1", name, value);
+}
+
 Result<Problem> toProblem(const tw_problem* given) {
   TW_TRY(notNull(given, "problem"));
   Problem problem;
@@ -87,7 +93,7 @@ Result<Problem> toProblem(const tw_problem* given) {
                       .k = given->k,
                       .m = given->m,
                       .precision = TW_TRY(toEnum<Precision>(given->precision, 4, "precision")),
-                      .bias = given->bias != 0};
+                      .bias = TW_TRY(toFlag(given->bias, "bias"))};
   } else {
     problem.attention = {.batch = given->batch,
                          .qHeads = given->q_heads,
@@ -95,8 +101,8 @@ Result<Problem> toProblem(const tw_problem* given) {
                          .headDim = given->head_dim,
                          .qLen = given->q_len,
                          .kvLen = given->kv_len,
-                         .causal = given->causal != 0,
-                         .logSumExp = given->log_sum_exp != 0};
+                         .causal = TW_TRY(toFlag(given->causal, "causal")),
+                         .logSumExp = TW_TRY(toFlag(given->log_sum_exp, "log_sum_exp"))};
   }
   return problem;
 }

@@ -84,7 +84,8 @@ TW_API tw_status tw_databases_open(const char* const* paths, size_t count, tw_da
 TW_API void tw_databases_close(tw_databases* databases);
 
 /* The only function of libtilewright_jit: the compilers of that library. Never fails for a missing one (no libnvrtc, a
- * build without MLIR): problems that need it say so. libtilewright runs without: from the binaries in its databases. */
+ * build without MLIR): problems that need it say so. TW_INVALID_ARGUMENT for a null `jit` and TW_OUT_OF_MEMORY come
+ * without a message. libtilewright runs without: from the binaries in its databases. */
 TW_API tw_status tw_jit_open(tw_jit** jit);
 /* No runtime opened with it may be open. Null is allowed. */
 TW_API void tw_jit_close(tw_jit* jit);
@@ -188,9 +189,10 @@ TW_API int64_t tw_workspace_bytes(const tw_plan* plan);
 TW_API int64_t tw_prepared_bytes(const tw_plan* plan);
 
 /* What would run for a problem, from which database, why, and what refused the others: one JSON object, as `tilewright
- * explain --json` prints it, written to `text` with a terminating zero if it fits `capacity` bytes. `length`, which may
- * be null, receives its length without the zero; TW_INVALID_ARGUMENT if it does not fit (ask with capacity 0 and a null
- * text for the length: that is TW_OK). Loads nothing. */
+ * explain --json` prints it but without the record and the binaries of the chosen plan, and with the remarks that the
+ * program prints beside it as `notes` and `warnings`; written to `text` with a terminating zero if it fits `capacity`
+ * bytes. `length`, which may be null, receives its length without the zero; TW_INVALID_ARGUMENT if it does not fit (ask
+ * with capacity 0 and a null text for the length: that is TW_OK). Loads nothing. */
 TW_API tw_status tw_explain(tw_runtime* runtime, const tw_problem* problem, char* text, size_t capacity,
                             size_t* length);
 
