@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -80,10 +82,11 @@ Result<ChosenPlan> choosePlan(const Options& options, const DeviceInfo& device) 
 }
 
 Result<void> writeBytes(const std::filesystem::path& file, std::string_view bytes) {
+  errno = 0;
   std::ofstream stream(file, std::ios::binary | std::ios::trunc);
   stream.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   stream.close();
-  if (!stream) return fail(ErrorCode::kIo, "cannot write {}", file.string());
+  if (!stream) return fail(ErrorCode::kIo, "cannot write {}: {}", file.string(), std::strerror(errno));
   return {};
 }
 

@@ -282,6 +282,9 @@ TEST_F(ModelShapesTest, listsInJsonAndCsvAreTakenAsTheyAre) {
       "attention,,,,,4,2,64,1,9,true,,\n";
   const auto fromJson = read({write("list.json", json)});
   const auto fromCsv = read({write("list.csv", csv)});
+  const auto fromSpreadsheet = read({write("spreadsheet.csv", "\xef\xbb\xbf" + std::string(csv))});
+  ASSERT_TRUE(fromSpreadsheet) << fromSpreadsheet.error().message;
+  EXPECT_EQ(fromSpreadsheet->problems, fromCsv->problems);
   ASSERT_TRUE(fromJson) << fromJson.error().message;
   ASSERT_TRUE(fromCsv) << fromCsv.error().message;
   ASSERT_EQ(fromJson->problems.size(), 2u);

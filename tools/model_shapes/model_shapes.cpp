@@ -20,6 +20,9 @@ constexpr std::size_t kMaximumInputBytes = std::size_t{256}
                                            << 20;  // of standard input: a GGUF header with its vocabulary
 
 Result<ModelShapes> shapesOfText(std::string_view text, const ShapeOptions& options) {
+  // Spreadsheets write a byte order mark before a CSV file.
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) return fail(ErrorCode::kInvalidArgument, "the input is empty");
   if (text.size() > kMaximumListBytes) {
