@@ -42,8 +42,8 @@ bool hasContent(const std::filesystem::path& path) {
   return !ignored && bytes > 0;
 }
 
-/// Checks the start of an open file, read through SQLite's own descriptor.
-Result<void> checkOpenFile(SQLite::Database& sqlite, const std::filesystem::path& path) {
+/// Checks the start of an open file, read through SQLite's own descriptor: the header, or zeros of an empty file.
+Result<DatabaseHeader> checkOpenFile(SQLite::Database& sqlite, const std::filesystem::path& path) {
   sqlite3_file* file = nullptr;
   DatabaseHeader header{};
   sqlite3_int64 bytes = 0;
@@ -51,12 +51,28 @@ Result<void> checkOpenFile(SQLite::Database& sqlite, const std::filesystem::path
       file->pMethods == nullptr || file->pMethods->xFileSize(file, &bytes) != SQLITE_OK) {
     return fail(ErrorCode::kIo, "cannot open database {}: its size cannot be read", path.string());
   }
-  if (bytes == 0) return {};  // Nobody has made its tables yet.
+  if (bytes == 0) return header;  // Nobody has made its tables yet.
   const int code = file->pMethods->xRead(file, header.data(), static_cast<int>(header.size()), 0);
   if (code != SQLITE_OK && code != SQLITE_IOERR_SHORT_READ) {
     return fail(ErrorCode::kIo, "cannot open database {}: its first bytes cannot be read", path.string());
   }
-  return checkHeader(path, header, static_cast<std::uintmax_t>(bytes));
+  TW_TRY(checkHeader(path, header, static_cast<std::uintmax_t>(bytes)));
+  return header;
+}
+
+/// A writer that was killed where there is no WAL leaves a journal that readers may not roll back. Opens our file for
+/// writing once, where that is allowed. What goes wrong here is left to the reader to say.
+void rollBackJournal(const std::filesystem::path& path, int timeoutMilliseconds) {
+  if (!hasContent(path.string() + "-journal") || ::access(path.c_str(), W_OK) != 0) return;
+  try {
+    SQLite::Database sqlite(plainName(path), SQLite::OPEN_READWRITE | SQLite::OPEN_NOMUTEX | SQLite::OPEN_URI,
+                            timeoutMilliseconds);
+    const auto header = checkOpenFile(sqlite, path);
+    if (header && std::string_view(reinterpret_cast<const char*>(header->data()) + 68, 4) == "TWDB") {
+      sqlite.execAndGet("PRAGMA schema_version");
+    }
+  } catch (const SQLite::Exception&) {
+  }
 }
 
 /// Switches the journal mode. SQLite calls no busy handler here, so a file in use is waited for by trying again.
@@ -90,6 +106,7 @@ Result<void> Connection::connect(const DatabaseOptions& options, Journal journal
   // A file that nobody can change needs no locks, and on a read-only file system could not have any.
   const bool immutable = !writable_ && onReadOnlyFileSystem(path_) && !hasContent(path_.string() + "-wal") &&
                          !hasContent(path_.string() + "-journal");
+  if (!writable_ && !immutable) rollBackJournal(path_, options.busyTimeoutMilliseconds);
   const int mode = options.access == DatabaseAccess::kRead    ? SQLite::OPEN_READONLY
                    : options.access == DatabaseAccess::kWrite ? SQLite::OPEN_READWRITE
                                                               : SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE;
@@ -144,6 +161,10 @@ Error Connection::translate(std::string_view attempt, const SQLite::Exception& e
       return error(ErrorCode::kIo, "permission denied");
     case SQLITE_READONLY:
     case SQLITE_CANTOPEN:
+      if (exception.getExtendedErrorCode() == SQLITE_READONLY_ROLLBACK) {
+        return error(ErrorCode::kIo,
+                     "a write that was cut off has to be rolled back, by a program that may write the file");
+      }
       if (folderIsWritable(path_)) return error(ErrorCode::kIo, "the file cannot be opened or is read-only");
       return error(ErrorCode::kIo, writable_
                                        ? "its folder is read-only"

@@ -79,7 +79,7 @@ RecordReader::RecordReader(SQLite::Database& sqlite)
 Result<Record> RecordReader::record(std::int64_t id) {
   record_.tryReset();
   bindAll(record_, id);
-  if (!record_.executeStep()) return fail(ErrorCode::kNotFound, "record {} does not exist", id);
+  if (!record_.executeStep()) return fail(ErrorCode::kNotFound, "record {}, which does not exist", id);
   return readRow(record_);
 }
 

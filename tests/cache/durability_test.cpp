@@ -166,6 +166,36 @@ TEST(TuningStore, twoProcessesTuneIntoOneFile) {
   EXPECT_THAT(database->verify()->problems, IsEmpty());
 }
 
+TEST(TuningStore, aReaderRollsBackWhatAKilledWriterWithoutWalLeft) {
+  const TemporaryFolder folder;
+  {
+    const auto database = Database::open(folder / "a.twdb", {.access = DatabaseAccess::kCreate});
+    ASSERT_TRUE(database);
+    ASSERT_TRUE((*database)->commitWinner(record(1), {}));
+  }
+  {
+    // A transaction that spills to the file, seen from a copy: what a kill leaves.
+    SQLite::Database writer((folder / "a.twdb").string(), SQLite::OPEN_READWRITE);
+    writer.exec("PRAGMA journal_mode = delete; PRAGMA cache_size = 1; BEGIN IMMEDIATE");
+    writer.exec("DELETE FROM records; DELETE FROM winners; CREATE TABLE spill(x)");
+    for (int i = 0; i < 100; ++i) writer.exec("INSERT INTO spill VALUES (randomblob(4000))");
+    for (const std::string suffix : {"", "-journal"}) {
+      std::filesystem::copy_file(folder / ("a.twdb" + suffix), folder / ("b.twdb" + suffix));
+      std::filesystem::copy_file(folder / ("a.twdb" + suffix), folder / ("foreign.twdb" + suffix));
+    }
+  }
+  ASSERT_GT(std::filesystem::file_size(folder / "b.twdb"), 400'000u) << "the transaction did not spill";
+  EXPECT_THAT(samples::winnersOf(folder / "b.twdb"), SizeIs(1));
+  EXPECT_FALSE(std::filesystem::exists(folder / "b.twdb-journal"));
+
+  // Another program's file is left as it is.
+  std::fstream foreign(folder / "foreign.twdb", std::ios::in | std::ios::out | std::ios::binary);
+  foreign.seekp(68).write("ELSE", 4);
+  foreign.close();
+  expectError(Database::open(folder / "foreign.twdb"), ErrorCode::kIo, "has to be rolled back");
+  EXPECT_TRUE(std::filesystem::exists(folder / "foreign.twdb-journal"));
+}
+
 TEST(TuningStore, aLockedFileIsWaitedForAndThenNamed) {
   const TemporaryFolder folder;
   const auto database = samples::open(folder / "user.twdb");
