@@ -17,5 +17,7 @@ extern "C" TW_API tw_status tw_jit_open(tw_jit** jit) {
     return TW_OK;
   } catch (const std::bad_alloc&) {
     return TW_OUT_OF_MEMORY;
+  } catch (...) {
+    return TW_INTERNAL;
   }
 }

@@ -43,6 +43,13 @@ tw_status keep(Error error) {
   return statusOf(error.code);
 }
 
+/// The last error of a call that an exception ended. `words` are short enough to be stored without allocating.
+tw_status keepException(tw_status status, const char* words) noexcept {
+  lastError().message = words;
+  lastError().log.clear();
+  return status;
+}
+
 /// Runs `body`, which returns Result<void>; memory that ran out is an error like others.
 template <typename Body>
 tw_status call(Body&& body) noexcept {
@@ -50,9 +57,9 @@ tw_status call(Body&& body) noexcept {
     Result<void> result = body();
     return result ? TW_OK : keep(std::move(result).error());
   } catch (const std::bad_alloc&) {
-    return TW_OUT_OF_MEMORY;
+    return keepException(TW_OUT_OF_MEMORY, "out of memory");
   } catch (...) {
-    return TW_INTERNAL;
+    return keepException(TW_INTERNAL, "internal error");
   }
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/runtime.h"
 
 #include <algorithm>
+#include <future>
 #include <thread>
 
 #include "runtime/operands.h"
@@ -73,12 +74,12 @@ Result<void> Runtime::prepare(std::span<const Problem> problems) {
       if (!plan) status[i] = std::unexpected(plan.error());
     }
   };
-  {
-    std::vector<std::jthread> threads;
-    const std::size_t count = std::min<std::size_t>(problems.size(), std::max(1U, std::thread::hardware_concurrency()));
-    for (std::size_t i = 1; i < count; ++i) threads.emplace_back(work);
-    work();
-  }
+  // Futures hand an exception (memory that ran out) of another thread on to this one.
+  std::vector<std::future<void>> threads;
+  const std::size_t count = std::min<std::size_t>(problems.size(), std::max(1U, std::thread::hardware_concurrency()));
+  for (std::size_t i = 1; i < count; ++i) threads.push_back(std::async(std::launch::async, work));
+  work();
+  for (std::future<void>& thread : threads) thread.get();
   for (const Result<void>& each : status) TW_TRY(each);
   return {};
 }
