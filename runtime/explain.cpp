@@ -49,20 +49,24 @@ JsonValue linesJson(std::span<const std::string> lines) {
 
 }  // namespace
 
-JsonValue explainJson(const Selection& selection, const DeviceInfo& device, const DatabaseLayers& layers,
-                      std::span<const std::string> warnings) {
+JsonValue::Array plansJson(const Selection& selection, const DatabaseLayers& layers) {
   JsonValue::Array plans;
   for (const Candidate& candidate : selection.candidates) {
     plans.push_back(candidateJson(candidate, layers, plans.empty()));
   }
   for (const RefusedCandidate& refused : selection.refused) plans.push_back(refusedJson(refused, layers));
+  return plans;
+}
+
+JsonValue explainJson(const Selection& selection, const DeviceInfo& device, const DatabaseLayers& layers,
+                      std::span<const std::string> warnings) {
   return JsonValue::object({{"version", 1},
                             {"problem", problemToJson(selection.problem)},
                             {"device", deviceKey(device)},
                             {"provenance", provenanceName(selection.provenance())},
                             {"notes", linesJson(selection.notes)},
                             {"warnings", linesJson(warnings)},
-                            {"plans", std::move(plans)}});
+                            {"plans", plansJson(selection, layers)}});
 }
 
 }  // namespace tilewright

@@ -11,9 +11,11 @@
 
 namespace tilewright {
 
-/// The listing of `tilewright explain --json` (docs/formats.md): "plans", best first and then what was refused, beside
-/// "problem", "device" and "provenance"; and two lists of lines, "notes" on this selection and the dispatcher's
-/// "warnings".
+/// The "plans" of `tilewright explain --json` (docs/formats.md): the candidates, best first, then what was refused.
+JsonValue::Array plansJson(const Selection& selection, const DatabaseLayers& layers);
+
+/// One object: the "plans" beside "problem", "device" and "provenance", and two lists of lines, "notes" on this
+/// selection and the dispatcher's "warnings".
 JsonValue explainJson(const Selection& selection, const DeviceInfo& device, const DatabaseLayers& layers,
                       std::span<const std::string> warnings);
 

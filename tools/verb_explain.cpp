@@ -9,10 +9,10 @@
 #include <optional>
 #include <utility>
 
-#include "format/configuration_json.h"
 #include "format/listing.h"
 #include "format/problem_json.h"
 #include "runtime/dispatcher.h"
+#include "runtime/explain.h"
 #include "templates/sources.h"
 #include "tools/problem_text.h"
 #include "tools/setup.h"
@@ -142,51 +142,23 @@ void printText(const Explanation& explanation) {
   for (const std::string& note : selection.notes) fmt::print("{}{}\n", std::exchange(title, "          "), note);
 }
 
-JsonValue candidateToJson(const Candidate& candidate, const Explanation& explanation, bool chosen) {
-  JsonValue value = JsonValue::object({{"status", chosen ? "chosen" : "next"},
-                                       {"template", candidate.kernelTemplate->id()},
-                                       {"configuration", configurationToJson(candidate.configuration.entries())},
-                                       {"provenance", provenanceName(candidate.provenance)},
-                                       {"reason", candidate.reason},
-                                       {"problem", problemToJson(candidate.problem)}});
-  if (candidate.problem.isLinear()) {
-    value.add("precision",
-              precisionName(candidate.kernelTemplate->precision(candidate.problem, candidate.configuration)));
+// What only this command looks up of the plan that would run.
+void addOrigins(JsonValue& plan, const Explanation& explanation) {
+  if (const auto& record = explanation.record) {
+    plan.add("date", record->date);
+    plan.add("samples", record->samples);
+    plan.add("mad_us", record->madMicroseconds);
+    plan.add("driver_version", record->driverVersion);
+    plan.add("power_limit_watts", record->powerLimitWatts);
+    plan.add("toolchain", record->toolchain);
   }
-  if (candidate.layer >= 0) value.add("database", layerName(explanation, candidate.layer));
-  const auto addTime = [&](const char* name, double microseconds) {
-    if (microseconds > 0) value.add(name, microseconds);
-  };
-  addTime("median_us", candidate.margin.medianMicroseconds);
-  addTime("default_us", candidate.margin.defaultMicroseconds);
-  addTime("runner_up_us", candidate.margin.runnerUpMicroseconds);
-  if (candidate.margin.medianMicroseconds > 0) value.add("error", candidate.margin.error);
-  addTime("predicted_us", candidate.predictedMicroseconds);
-  if (chosen && explanation.record) {
-    value.add("date", explanation.record->date);
-    value.add("samples", explanation.record->samples);
-    value.add("mad_us", explanation.record->madMicroseconds);
-    value.add("driver_version", explanation.record->driverVersion);
-    value.add("power_limit_watts", explanation.record->powerLimitWatts);
-    value.add("toolchain", explanation.record->toolchain);
-  }
-  if (chosen) value.add("binaries", JsonValue::Array(explanation.binaries.begin(), explanation.binaries.end()));
-  return value;
+  plan.add("binaries", JsonValue::Array(explanation.binaries.begin(), explanation.binaries.end()));
 }
 
 void printJson(const Explanation& explanation) {
   const Selection& selection = explanation.selection;
-  JsonValue::Array plans;
-  for (const Candidate& candidate : selection.candidates)
-    plans.push_back(candidateToJson(candidate, explanation, plans.empty()));
-  for (const RefusedCandidate& refused : selection.refused) {
-    JsonValue value = JsonValue::object({{"status", "refused"}, {"template", refused.templateId}});
-    if (!refused.configuration.empty()) value.add("configuration", refused.configuration);
-    if (refused.layer >= 0) value.add("database", layerName(explanation, refused.layer));
-    value.add("constraint", refused.refusal.constraint);
-    value.add("reason", refused.refusal.reason);
-    plans.push_back(std::move(value));
-  }
+  JsonValue::Array plans = plansJson(selection, explanation.layers);
+  if (!selection.candidates.empty()) addOrigins(plans.front(), explanation);
   fmt::print("{}", listingText("plans", plans,
                                {{"problem", problemToJson(selection.problem)},
                                 {"device", deviceKey(explanation.device.info)},

@@ -237,6 +237,11 @@ TEST_F(ProgramTest, explainTakesWinnersFromTheDatabase) {
   const auto value = parseJson(system.output);
   ASSERT_TRUE(value) << system.output;
   EXPECT_EQ(*value->find("provenance")->asString(), "exact");
+  const JsonValue& chosen = value->find("plans")->asArray()->front();
+  EXPECT_EQ(*chosen.find("status")->asString(), "chosen");
+  EXPECT_EQ(*chosen.find("database")->asString(), file);
+  EXPECT_EQ(*chosen.find("date")->asString(), "2026-11-30T01:30:00Z");
+  EXPECT_FALSE(chosen.find("binaries")->asArray()->empty());
 
   const Outcome shown = run({"db", "show", file});
   EXPECT_EQ(shown.exitCode, kExitSuccess) << shown.errors;
