@@ -199,7 +199,9 @@ int decide(std::vector<RaceEntry>& entries, int defaultCandidate) {
     entries[i].standing = Standing::kTied;
   }
   // A noisy candidate may be tied with the fastest and yet have a median above the default's: it must not win.
-  const Statistics defaults = defaultCandidate < 0 ? Statistics{} : entries[defaultCandidate].statistics;
+  // A default that failed on the way is nothing to compare with, whatever it measured before.
+  const bool hasDefault = defaultCandidate >= 0 && entries[defaultCandidate].standing != Standing::kFailed;
+  const Statistics defaults = hasDefault ? entries[defaultCandidate].statistics : Statistics{};
   int winner = -1;
   for (int i = 0; i < static_cast<int>(entries.size()); ++i) {
     if (entries[i].standing != Standing::kTied) continue;

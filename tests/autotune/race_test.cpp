@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -95,6 +96,15 @@ TEST(Race, driftFavoursNobody) {
     runner.drift = 0.33 / 9000;
     EXPECT_EQ(race(3, 0, inOrder(3), runner, {}).winner, 2) << seed;
   }
+}
+
+TEST(Race, aDefaultThatFailedIsNothingToCompareWith) {
+  std::vector<RaceEntry> entries(2);
+  entries[0].statistics = summarize(std::array{99.0, 100.0, 101.0});
+  entries[0].standing = Standing::kFailed;
+  entries[1].statistics = summarize(std::array{100.0, 101.0, 102.0});
+  EXPECT_EQ(decide(entries, 0), 1);
+  EXPECT_EQ(entries[1].standing, Standing::kWinner);
 }
 
 TEST(Race, failingCandidatesCostThemselvesOnly) {
