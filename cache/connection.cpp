@@ -36,12 +36,6 @@ bool mayBecomeDatabase(const std::filesystem::path& path) {
   return std::filesystem::is_regular_file(status) && std::filesystem::file_size(path, ignored) == 0;
 }
 
-bool hasContent(const std::filesystem::path& path) {
-  std::error_code ignored;
-  const std::uintmax_t bytes = std::filesystem::file_size(path, ignored);
-  return !ignored && bytes > 0;
-}
-
 /// Checks the start of an open file, read through SQLite's own descriptor: the header, or zeros of an empty file.
 Result<DatabaseHeader> checkOpenFile(SQLite::Database& sqlite, const std::filesystem::path& path) {
   sqlite3_file* file = nullptr;

@@ -21,12 +21,6 @@ std::uint32_t bigEndian(const DatabaseHeader& bytes, std::size_t offset, std::si
   return value;
 }
 
-bool holdsBytes(const std::filesystem::path& path) {
-  std::error_code ignored;
-  const std::uintmax_t bytes = std::filesystem::file_size(path, ignored);
-  return !ignored && bytes > 0;
-}
-
 std::filesystem::path besides(const std::filesystem::path& path, std::string_view suffix) {
   return std::filesystem::path(path.string() + std::string(suffix));
 }
@@ -63,6 +57,12 @@ std::string plainName(const std::filesystem::path& path) {
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(path, error);
   return error ? "./" + path.string() : absolute.string();
+}
+
+bool hasContent(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const std::uintmax_t bytes = std::filesystem::file_size(path, ignored);
+  return !ignored && bytes > 0;
 }
 
 Result<void> makeFolders(const std::filesystem::path& folder) {
@@ -114,7 +114,7 @@ Result<void> checkHeader(const std::filesystem::path& path, const DatabaseHeader
   const std::uint32_t storedPageBytes = bigEndian(header, 16, 2);
   const std::uintmax_t pageBytes = storedPageBytes == 1 ? 65536 : storedPageBytes;
   const std::uintmax_t needed = pageBytes * bigEndian(header, 28, 4);
-  const bool settled = !holdsBytes(besides(path, "-wal")) && !holdsBytes(besides(path, "-journal"));
+  const bool settled = !hasContent(besides(path, "-wal")) && !hasContent(besides(path, "-journal"));
   if (settled && fileBytes < needed) {
     return fail(ErrorCode::kCorrupt, "cannot open database {}: truncated to {} of {} bytes", path.string(), fileBytes,
                 needed);

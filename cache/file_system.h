@@ -22,6 +22,9 @@ bool onReadOnlyFileSystem(const std::filesystem::path& path);
 /// ":memory:" for no file at all, so it gets absolute names alone.
 std::string plainName(const std::filesystem::path& path);
 
+/// Whether there is a file of this name that is not empty.
+bool hasContent(const std::filesystem::path& path);
+
 /// Makes a database's missing folders, readable by their owner alone.
 Result<void> makeFolders(const std::filesystem::path& folder);
 
