@@ -132,7 +132,6 @@ class Sweep {
         leave(schedule, "the sweep ended with an error");
         return std::unexpected(outcome.error());
       }
-      compiled_.insert(next->problem.operation);
       schedule.spent(next->problem, std::chrono::duration<double>(Clock::now() - started).count());
       const bool hasDefault = outcome->winner && outcome->winner->defaultStatistics;
       const double measured =
@@ -361,7 +360,6 @@ class Sweep {
   Measurer measurer_;
   TunerContext context_;
   std::map<std::string, StoredPlan> defaults_;
-  std::set<Operation> compiled_;
 };
 
 }  // namespace
