@@ -13,6 +13,7 @@
 
 #include "compiler/nvrtc/nvrtc_compiler.h"
 #include "compiler/tile/tile_compiler.h"
+#include "format/configuration_json.h"
 #include "format/listing.h"
 #include "runtime/dispatcher.h"
 #include "templates/sources.h"
@@ -193,10 +194,9 @@ std::string kernelsListing(const ChosenPlan& plan, const std::vector<Binary>& bi
                              {"warnings", JsonValue::Array(binary.warnings.begin(), binary.warnings.end())}}));
     }
   }
-  JsonValue::Object configuration;
-  for (const auto& [name, value] : plan.configuration.entries()) configuration.push_back({name, value});
-  return listingText("kernels", entries,
-                     {{"template", plan.kernelTemplate->id()}, {"configuration", JsonValue(std::move(configuration))}});
+  return listingText(
+      "kernels", entries,
+      {{"template", plan.kernelTemplate->id()}, {"configuration", configurationToJson(plan.configuration.entries())}});
 }
 
 Result<ExitCode> emitBinaries(const Options& options, const ChosenPlan& plan, const std::vector<BuildRequest>& requests,
