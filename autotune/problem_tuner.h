@@ -19,7 +19,7 @@ namespace tilewright::autotune {
 /// or the database cannot be written.
 Result<ProblemOutcome> tuneProblem(TunerContext& context, const ListedProblem& listed, double expectedRunSeconds);
 
-/// Bytes of a problem's operands on the device, and whether they fit beside a workspace; a sentence if not.
+/// Why a problem's operands leave no room for a workspace in the device's memory; nothing if they fit.
 std::optional<std::string> doesNotFit(const Problem& problem, const DeviceInfo& device);
 
 }  // namespace tilewright::autotune

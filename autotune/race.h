@@ -4,15 +4,15 @@
 //            `dropRatio` times the fastest so far is out (and a slow problem's candidate already after one run)
 //   finals   the fastest `leaders` and the default are measured in rounds, one block each per round, in an order that
 //            rotates; after each round whoever is clearly slower than the fastest (statistics.h) is out
-//   drift    clocks sink as a card warms up, and other processes come and go: round r took d(r) times as long as round
-//   0 for
-//            the candidates that were in both (the median of their ratios of block medians). Samples are divided by
-//            d(r) and multiplied by the geometric mean of all d, so that what slows everybody down is not taken for
+//   drift    clocks sink as a card warms up, and other processes come and go: round r took d(r)
+//            times as long as round 0 for the candidates that were in both (the median of their
+//            ratios of block medians). Samples are divided by d(r) and multiplied by the
+//            geometric mean of all d, so that what slows everybody down is not taken for
 //            spread
-//   verdict  all that cannot be told apart from the fastest are tied. If the default is tied it wins: nothing is gained
-//   by
-//            leaving it. Otherwise the first in the candidates' fixed order wins. Two sweeps therefore agree, and a
-//            winner is never slower than the default.
+//   verdict  all that cannot be told apart from the fastest are tied. If the default is tied it
+//            wins: nothing is gained by leaving it. Otherwise the first in the candidates' fixed
+//            order wins. Two sweeps therefore agree, and a winner is never slower than the
+//            default.
 //
 // The race knows neither devices nor processes: it asks a Runner for times, and tests drive it with synthetic noise.
 #pragma once

@@ -1,7 +1,7 @@
 // What a code generator is asked for, what it gives back, and the interface between the two.
 //
-// A BuildRequest holds everything that changes the machine code, so its key (a hash over all of it and over the compiler's
-// identity) is complete by construction. A Binary is content-addressed: its name is the hash of its bytes.
+// A BuildRequest holds everything that changes the machine code, so its key (a hash over all of it and over the
+// compiler's identity) is complete by construction. A Binary is content-addressed: its name is the hash of its bytes.
 #pragma once
 
 #include <cstddef>
@@ -28,13 +28,13 @@ struct SourceFile {
 
 struct BuildRequest {
   SourceKind kind = SourceKind::kCuda;
-  std::string templateId;             ///< such as "attention.tma_sm90"
-  std::string source;                 ///< kCuda: the whole main file; kTile: the tile program's name
-  std::vector<SourceFile> includes;   ///< kCuda: every file that `source` can include, directly or not
+  std::string templateId;            ///< such as "attention.tma_sm90"
+  std::string source;                ///< kCuda: the whole main file; kTile: the tile program's name
+  std::vector<SourceFile> includes;  ///< kCuda: every file that `source` can include, directly or not
   std::vector<std::pair<std::string, std::string>> parameters;  ///< in the template's order; kTile programs read these
-  std::vector<std::string> options;   ///< compiler options beyond the target
-  std::string target;                 ///< "sm_90a", "x86-64-v4"
-  std::vector<std::string> entries;   ///< the kernels' names in the binary
+  std::vector<std::string> options;                             ///< compiler options beyond the target
+  std::string target;                                           ///< "sm_90a", "x86-64-v4"
+  std::vector<std::string> entries;                             ///< the kernels' names in the binary
 };
 
 /// 64 hexadecimal digits over every field of the request and `compilerIdentity`.
@@ -46,23 +46,23 @@ std::string describeParameters(const BuildRequest& request);
 /// What the compiler said about one kernel.
 struct KernelResources {
   std::string entry;
-  int registers = 0;     ///< per thread
-  int spillBytes = 0;    ///< spill stores plus loads, bytes per thread
-  int stackBytes = 0;    ///< stack frame, bytes per thread
-  int sharedBytes = 0;   ///< static shared memory, bytes per block
+  int registers = 0;    ///< per thread
+  int spillBytes = 0;   ///< spill stores plus loads, bytes per thread
+  int stackBytes = 0;   ///< stack frame, bytes per thread
+  int sharedBytes = 0;  ///< static shared memory, bytes per block
 };
 
 struct Binary {
-  std::string hash;         ///< SHA-256 of `bytes`, hexadecimal
-  std::string buildKey;     ///< key of the request that made it
+  std::string hash;      ///< SHA-256 of `bytes`, hexadecimal
+  std::string buildKey;  ///< key of the request that made it
   std::string target;
-  std::string compiler;     ///< identity of the compiler that made it, such as "nvrtc 13.0.48"
+  std::string compiler;          ///< identity of the compiler that made it, such as "nvrtc 13.0.48"
   std::vector<std::byte> bytes;  ///< a cubin, or an object file for the host
   std::vector<KernelResources> kernels;
   std::vector<std::string> warnings;  ///< each a line; includes ptxas' "wgmma serialized" messages
-  std::string log;          ///< the compiler's whole output
+  std::string log;                    ///< the compiler's whole output
 
-  /// ptxas gave up overlapping wgmma with anything (messages C7510 to C7520): slow, and seen to compute wrongly with spills.
+  /// ptxas overlaps wgmma with nothing (messages C7510 to C7520): slow, and seen to compute wrongly with spills.
   bool wgmmaSerialized() const;
   int spillBytes() const;
 };

@@ -14,7 +14,8 @@ Result<int> computeCapabilityOf(std::string_view target) {
   const std::string_view digits = target.starts_with("sm_") ? target.substr(3) : std::string_view{};
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), capability);
   const std::string_view suffix(end, digits.data() + digits.size() - end);
-  if (digits.empty() || error != std::errc{} || capability < 10 || !(suffix.empty() || suffix == "a" || suffix == "f")) {
+  if (digits.empty() || error != std::errc{} || capability < 10 ||
+      !(suffix.empty() || suffix == "a" || suffix == "f")) {
     return fail(ErrorCode::kInvalidArgument, "cannot read target '{}': a GPU target is sm_<capability>, such as sm_90a",
                 target);
   }
@@ -35,8 +36,8 @@ Result<DeviceInfo> nominalDevice(std::string_view target) {
     return device;
   }
   if (!target.starts_with("sm_")) {
-    return fail(ErrorCode::kInvalidArgument,
-                "unknown target '{}': use sm_<capability>, x86-64, x86-64-v3 or x86-64-v4", target);
+    return fail(ErrorCode::kInvalidArgument, "unknown target '{}': use sm_<capability>, x86-64, x86-64-v3 or x86-64-v4",
+                target);
   }
   const int capability = TW_TRY(computeCapabilityOf(target));
   device.kind = DeviceKind::kCuda;
@@ -47,14 +48,22 @@ Result<DeviceInfo> nominalDevice(std::string_view target) {
   // Shared memory of a block and of an SM: CUDA C++ Programming Guide, table of technical specifications.
   device.registersPerUnit = 65536;
   switch (capability) {
-    case 75: device.sharedBytesPerBlock = 64 << 10, device.sharedBytesPerUnit = 64 << 10; break;
+    case 75:
+      device.sharedBytesPerBlock = 64 << 10, device.sharedBytesPerUnit = 64 << 10;
+      break;
     case 80:
-    case 87: device.sharedBytesPerBlock = 163 << 10, device.sharedBytesPerUnit = 164 << 10; break;
+    case 87:
+      device.sharedBytesPerBlock = 163 << 10, device.sharedBytesPerUnit = 164 << 10;
+      break;
     case 86:
     case 89:
     case 120:
-    case 121: device.sharedBytesPerBlock = 99 << 10, device.sharedBytesPerUnit = 100 << 10; break;
-    default: device.sharedBytesPerBlock = 227 << 10, device.sharedBytesPerUnit = 228 << 10; break;
+    case 121:
+      device.sharedBytesPerBlock = 99 << 10, device.sharedBytesPerUnit = 100 << 10;
+      break;
+    default:
+      device.sharedBytesPerBlock = 227 << 10, device.sharedBytesPerUnit = 228 << 10;
+      break;
   }
   if (capability == 90) {
     // The H200's measured ceilings (copy bandwidth, cuBLAS BF16 GEMM at 8192^3).

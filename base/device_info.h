@@ -17,9 +17,9 @@ struct DeviceInfo {
   DeviceKind kind = DeviceKind::kCpu;
 
   // Key.
-  std::string name;        ///< "NVIDIA H200", or the CPU's model name
-  std::string target;      ///< what code is made for: "sm_90a", "sm_80", "x86-64-v3"
-  int computeMajor = 0;    ///< CUDA compute capability; 0 for the CPU
+  std::string name;      ///< "NVIDIA H200", or the CPU's model name
+  std::string target;    ///< what code is made for: "sm_90a", "sm_80", "x86-64-v3"
+  int computeMajor = 0;  ///< CUDA compute capability; 0 for the CPU
   int computeMinor = 0;
   int unitCount = 0;       ///< SMs, or hardware threads of the CPU
   std::string migProfile;  ///< empty unless the device is a MIG slice
@@ -45,8 +45,8 @@ struct DeviceInfo {
 /// The part of the key that names a device in the tuning database, such as "cuda|NVIDIA H200|sm_90a|132|".
 std::string deviceKey(const DeviceInfo& device);
 
-/// Nominal description of the best known device of a target, for planning and compiling where that device is not present.
-/// `target` is "sm_<cc>" with an optional suffix a, or "x86-64", "x86-64-v3", "x86-64-v4"; anything else is kInvalidArgument.
+/// The best known device of a target in nominal figures, for planning and compiling where it is not present. `target`
+/// is "sm_<cc>" with an optional suffix a or f, or "x86-64", "x86-64-v3", "x86-64-v4"; others are kInvalidArgument.
 Result<DeviceInfo> nominalDevice(std::string_view target);
 
 /// Compute capability of "sm_90a" as 90; kInvalidArgument for anything that is not an sm target.

@@ -57,7 +57,9 @@ void Sha256::update(std::span<const std::byte> bytes) {
   }
 }
 
-void Sha256::update(std::string_view text) { update(std::as_bytes(std::span(text))); }
+void Sha256::update(std::string_view text) {
+  update(std::as_bytes(std::span(text)));
+}
 
 void Sha256::field(std::string_view text) {
   const std::uint64_t size = text.size();
@@ -93,6 +95,8 @@ std::string sha256Hex(std::span<const std::byte> bytes) {
   return hash.hexDigest();
 }
 
-std::string sha256Hex(std::string_view text) { return sha256Hex(std::as_bytes(std::span(text))); }
+std::string sha256Hex(std::string_view text) {
+  return sha256Hex(std::as_bytes(std::span(text)));
+}
 
 }  // namespace tilewright

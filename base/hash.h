@@ -10,7 +10,7 @@
 
 namespace tilewright {
 
-/// Incremental SHA-256. Fields are fed through `field`, which prefixes the length, so that ("ab", "c") and ("a", "bc") differ.
+/// Incremental SHA-256. `field` feeds a text with its length before it, so that ("ab", "c") and ("a", "bc") differ.
 class Sha256 {
  public:
   void update(std::span<const std::byte> bytes);

@@ -5,8 +5,8 @@
 namespace tilewright {
 namespace {
 
-// Sizes up to 2^40 keep every product that addresses memory (size times stride times bytes) inside 63 bits only when the
-// tensors fit a machine; the memory check is the runtime's. This bound keeps the packed key exact.
+// Sizes up to 2^40 keep every product that addresses memory (size times stride times bytes) inside 63 bits only when
+// the tensors fit a machine; the memory check is the runtime's. This bound keeps the packed key exact.
 constexpr std::int64_t kMaximumSize = std::int64_t{1} << 40;
 
 Result<void> inRange(const Problem& problem, std::string_view name, std::int64_t value, std::int64_t minimum) {
@@ -68,19 +68,26 @@ double visibleArea(const AttentionShape& shape) {
 
 std::string_view operationName(Operation operation) {
   switch (operation) {
-    case Operation::kQ4kLinear: return "q4k_linear";
-    case Operation::kLinear: return "linear";
-    case Operation::kAttention: return "attention";
+    case Operation::kQ4kLinear:
+      return "q4k_linear";
+    case Operation::kLinear:
+      return "linear";
+    case Operation::kAttention:
+      return "attention";
   }
   return "unknown";
 }
 
 std::string_view precisionName(Precision precision) {
   switch (precision) {
-    case Precision::kExact: return "exact";
-    case Precision::kFp8: return "fp8";
-    case Precision::kInt8: return "int8";
-    case Precision::kFast: return "fast";
+    case Precision::kExact:
+      return "exact";
+    case Precision::kFp8:
+      return "fp8";
+    case Precision::kInt8:
+      return "int8";
+    case Precision::kFast:
+      return "fast";
   }
   return "unknown";
 }

@@ -1,8 +1,8 @@
 // A problem: an operation with its shapes, dtypes and flags. The key of everything that is tuned.
 //
-// Linear operations compute out[m, n] = x[m, k] . W[n, k]^T (+ bias[n]) with BF16 x, bias and out. `q4k_linear` takes W as
-// GGUF Q4_K super-blocks (256 weights in 144 bytes, row pitch k / 256 * 144), `linear` as BF16 [n, k].
-// Attention computes softmax(scale . Q K^T + mask) V with q [b, hq, lq, d] and k, v [b, hkv, capacity, d].
+// Linear operations compute out[m, n] = x[m, k] . W[n, k]^T (+ bias[n]) with BF16 x, bias and out. `q4k_linear` takes W
+// as GGUF Q4_K super-blocks (256 weights in 144 bytes, row pitch k / 256 * 144), `linear` as BF16 [n, k]. Attention
+// computes softmax(scale . Q K^T + mask) V with q [b, hq, lq, d] and k, v [b, hkv, capacity, d].
 //
 // The canonical text of a problem is one line of JSON with a fixed order of keys; flags at their default are left out:
 //   {"op": "q4k_linear", "n": 14336, "k": 4096, "m": 512, "precision": "fp8"}
@@ -61,7 +61,7 @@ struct AttentionShape {
   bool operator==(const AttentionShape&) const = default;
 };
 
-/// A tagged union with value semantics; `linear` is meaningful for the two linear operations, `attention` for attention.
+/// A tagged union with value semantics: `linear` counts for the two linear operations, `attention` for attention.
 struct Problem {
   Operation operation = Operation::kLinear;
   Alignment alignment = Alignment::k16;

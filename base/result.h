@@ -53,11 +53,11 @@ std::unexpected<Error> fail(ErrorCode code, fmt::format_string<Arguments...> for
 }  // namespace tilewright
 
 /// The value of a Result, or return its error from the enclosing function. Works for Result<void> too.
-/// NOTE: in a statement of its own where the rest of the expression owns anything (`new`, temporaries with destructors):
-/// returning from the middle leaks it.
-#define TW_TRY(...)                                                                  \
-  ({                                                                                 \
-    auto twResult = (__VA_ARGS__);                                                   \
-    if (!twResult) [[unlikely]] return std::unexpected(std::move(twResult).error()); \
-    std::move(twResult).value();                                                     \
+/// NOTE: never inside an expression that owns something (`new`, temporaries with destructors): returning leaks it.
+#define TW_TRY(...)                                        \
+  ({                                                       \
+    auto twResult = (__VA_ARGS__);                         \
+    if (!twResult) [[unlikely]]                            \
+      return std::unexpected(std::move(twResult).error()); \
+    std::move(twResult).value();                           \
   })

@@ -67,9 +67,9 @@ struct StoredBuild {
   std::string date;  ///< UTC; the database fills in the present if empty
 };
 
-/// The shape-generic binary that runs problems nobody tuned: one for each template, target and class of baked-in
-/// parameters
-/// ("head_dim=128 causal=1"; empty when nothing but tile sizes is baked in).
+/// The shape-generic binary that runs problems nobody tuned: one for each template, target and class of
+/// baked-in parameters, such as "head_dim=128 causal=1"; the class is empty when nothing but tile sizes
+/// is baked in.
 struct DefaultBuild {
   StoredBuild build;
   std::string parameterClass;

@@ -60,7 +60,7 @@ struct MeasureOptions {
   int warmups = 3;
   int repeats = 15;
   bool flushCache = true;
-  double restMilliseconds = 0;  ///< idle time before the warm-ups, so that a power-limited card starts each candidate alike
+  double restMilliseconds = 0;  ///< idle time before the warm-ups: a power-limited card starts each candidate alike
 };
 
 class Device {
@@ -74,8 +74,8 @@ class Device {
   /// kNotFound if the binary has no such entry. Sets the entry's maximum of dynamic shared memory.
   virtual Result<KernelHandle> find(LoadedBinary& binary, std::string_view entry) = 0;
 
-  /// Enqueues the launches in order on the caller's stream; allocates nothing and synchronizes nothing. The CPU runs them
-  /// before it returns. `kernels` are the plan's handles, which Launch::kernel indexes. Tensor maps are encoded in place.
+  /// Enqueues the launches in order on the caller's stream, encoding tensor maps in place; allocates nothing and
+  /// synchronizes nothing. The CPU runs them before it returns. Launch::kernel indexes `kernels`, the plan's handles.
   virtual Result<void> launch(LaunchList& launches, std::span<const KernelHandle> kernels, StreamHandle stream) = 0;
 
   /// kInvalidArgument if kernels of this device cannot reach `address`: memory of another device, host memory that the
@@ -95,8 +95,8 @@ class Device {
                                               const MeasureOptions& options) = 0;
 };
 
-/// "cpu" or "cuda:N". kNotFound for a device that is not there, kUnavailable without a driver. `hostLoader` may be null:
-/// then the CPU loads nothing and answers kUnsupported.
+/// "cpu" or "cuda:N". kNotFound for a device that is not there, kUnavailable without a driver. `hostLoader` may be
+/// null: then the CPU loads nothing and answers kUnsupported.
 Result<std::unique_ptr<Device>> openDevice(std::string_view name, const HostLoader* hostLoader);
 
 /// Every device of this machine, the CPU last; what the driver refused is a line in `problems`.

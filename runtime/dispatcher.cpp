@@ -129,8 +129,9 @@ Dispatcher::Dispatcher(const DeviceInfo& device, const DatabaseLayers& layers,
     add(winner);
     const Record& record = winner.winner.record;
     // A target that is only named has no driver to compare with.
-    const bool same = (device.kind == DeviceKind::kCuda && device.driverVersion == 0) ||
-                      (record.driverVersion == device.driverVersion && record.powerLimitWatts == device.powerLimitWatts);
+    const bool same =
+        (device.kind == DeviceKind::kCuda && device.driverVersion == 0) ||
+        (record.driverVersion == device.driverVersion && record.powerLimitWatts == device.powerLimitWatts);
     if (!same) ++elsewhere[{record.driverVersion, record.powerLimitWatts}];
   }
   for (const auto& [machine, count] : elsewhere) {

@@ -2,12 +2,12 @@
 //
 // For a problem, in this order:
 //   exact     a winner measured for it, upper layers first
-//   nearest   between the nearest measured problems below and above (same operation, dtypes and fixed dimensions, other
-//   m,
-//             or q_len and kv_len), if one configuration won at all of them and beat the default there
-//   relaxed   the same for a problem that promises less or computes more exactly (alignment any; precision exact, or
-//   any
-//             precision for `fast`), if its measured time beats the default of the asked one
+//   nearest   between the nearest measured problems below and above (same operation, dtypes and fixed dimensions;
+//             other m, or other q_len and kv_len), if one configuration won at all of them
+//             and beat the default there
+//   relaxed   the same for a problem that promises less or computes more exactly (alignment any;
+//             precision exact, or any precision for `fast`), if its measured time beats
+//             the default of the asked one
 //   default   templates by cost model, each with its default configuration
 // A winner that its template refuses, that no template of this program knows, or that is slower than the default beside
 // it is passed over with a warning: the dispatcher makes nobody slower than the default.

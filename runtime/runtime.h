@@ -2,8 +2,8 @@
 //
 //   auto runtime = Runtime::create({.device = std::move(device), .layers = layers});
 //   const Plan* plan = TW_TRY(runtime->bind(problem));       // looks up, loads or compiles; once
-//   TW_TRY(runtime->launch(*plan, operands, {workspace, bytes}, stream));   // stream-ordered, capturable in a CUDA
-//   graph
+//   // Stream-ordered, capturable in a CUDA graph:
+//   TW_TRY(runtime->launch(*plan, operands, {workspace, bytes}, stream));
 //
 // All functions may be called from several threads at once. Plans live as long as the runtime.
 #pragma once
@@ -70,8 +70,8 @@ class Plan {
   std::int64_t workspaceBytes_ = 0;
   std::int64_t ownWorkspaceBytes_ = 0;  // Without the path for misaligned operands.
   std::int64_t preparedBytes_ = 0;
-  const Plan* anyAlignment_ =
-      nullptr;  // Runs operands that this plan must not; null if it takes all, or none was found.
+  // Runs operands that this plan must not; null if it takes all, or none was found.
+  const Plan* anyAlignment_ = nullptr;
   std::vector<std::string> warnings_;
   mutable std::atomic<bool> addressesChecked_ = false;
 };

@@ -33,7 +33,8 @@ std::string Configuration::text() const {
 
 std::string Configuration::json() const {
   std::string text = "{";
-  for (const auto& [name, value] : entries_) text += fmt::format("{}\"{}\": {}", text.size() == 1 ? "" : ", ", name, value);
+  for (const auto& [name, value] : entries_)
+    text += fmt::format("{}\"{}\": {}", text.size() == 1 ? "" : ", ", name, value);
   return text + "}";
 }
 

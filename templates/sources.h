@@ -14,8 +14,8 @@ class SourceCatalog {
  public:
   /// The embedded sources.
   SourceCatalog();
-  /// The embedded sources, with each file that exists below `directory` (the repository's root) read from there instead,
-  /// so that a kernel can be edited without rebuilding the library.
+  /// The embedded sources, with each file that exists below `directory` (the repository's root) read from there
+  /// instead, so that a kernel can be edited without rebuilding the library.
   static Result<SourceCatalog> withOverrides(const std::filesystem::path& directory);
 
   /// The text of a file, such as "templates/attention/tma_sm90.cu"; an assertion if there is none of this name.

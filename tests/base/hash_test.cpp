@@ -1,4 +1,5 @@
-// SHA-256 against the examples of FIPS 180-4 and NIST's test vectors, at every block boundary, and the framing of fields.
+// SHA-256 against the examples of FIPS 180-4 and NIST's test vectors, at every block boundary, and the framing of
+// fields.
 #include "base/hash.h"
 
 #include <gtest/gtest.h>

@@ -15,7 +15,8 @@ Problem linearProblem(std::int64_t n, std::int64_t k, std::int64_t m, Precision 
 
 Problem attentionProblem(std::int64_t qLen, std::int64_t kvLen, bool causal) {
   return {.operation = Operation::kAttention,
-          .attention = {.batch = 1, .qHeads = 32, .kvHeads = 8, .headDim = 128, .qLen = qLen, .kvLen = kvLen, .causal = causal}};
+          .attention = {
+              .batch = 1, .qHeads = 32, .kvHeads = 8, .headDim = 128, .qLen = qLen, .kvLen = kvLen, .causal = causal}};
 }
 
 TEST(Problem, canonicalTextHasAFixedOrder) {
@@ -63,9 +64,10 @@ TEST(Problem, everyFieldReachesThePackedKey) {
   const Problem base = linearProblem(512, 256, 3);
   add(base);
   for (auto change : std::initializer_list<void (*)(Problem&)>{
-           [](Problem& p) { p.linear.n = 513; }, [](Problem& p) { p.linear.k = 512; }, [](Problem& p) { p.linear.m = 4; },
-           [](Problem& p) { p.linear.precision = Precision::kFast; }, [](Problem& p) { p.linear.bias = true; },
-           [](Problem& p) { p.alignment = Alignment::kAny; }, [](Problem& p) { p.operation = Operation::kLinear; }}) {
+           [](Problem& p) { p.linear.n = 513; }, [](Problem& p) { p.linear.k = 512; },
+           [](Problem& p) { p.linear.m = 4; }, [](Problem& p) { p.linear.precision = Precision::kFast; },
+           [](Problem& p) { p.linear.bias = true; }, [](Problem& p) { p.alignment = Alignment::kAny; },
+           [](Problem& p) { p.operation = Operation::kLinear; }}) {
     Problem problem = base;
     change(problem);
     add(problem);
