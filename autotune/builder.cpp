@@ -60,20 +60,9 @@ std::optional<Builder::Outcome> Builder::wait(const std::string& key, const std:
   }
 }
 
-void Builder::dropQueued() {
-  const std::lock_guard lock(mutex_);
-  for (const std::string& key : queue_) jobs_.erase(key);
-  queue_.clear();
-}
-
 int Builder::compiled() const {
   const std::lock_guard lock(mutex_);
   return compiled_;
-}
-
-double Builder::compileSeconds() const {
-  const std::lock_guard lock(mutex_);
-  return compileSeconds_;
 }
 
 void Builder::work() {
@@ -83,7 +72,7 @@ void Builder::work() {
     if (closing_) return;
     const std::string key = std::move(queue_.front());
     queue_.pop_front();
-    // References into a map stay valid while others are inserted, and only queued jobs are ever erased.
+    // References into a map stay valid while others are inserted; jobs are never erased.
     Job& job = jobs_.at(key);
     lock.unlock();
     Outcome outcome = build(key, job.request);
@@ -100,13 +89,10 @@ Builder::Outcome Builder::build(const std::string& key, const BuildRequest& requ
     return fail(ErrorCode::kUnavailable, "cannot build {} for {}: no compiler of this program handles it",
                 request.templateId, request.target);
   }
-  const auto start = std::chrono::steady_clock::now();
   Result<Binary> binary = compiler->build(request);
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   {
     const std::lock_guard lock(mutex_);
     ++compiled_;
-    compileSeconds_ += seconds.count();
   }
   if (!binary) return std::unexpected(std::move(binary).error());
   return std::make_shared<const Binary>(std::move(*binary));

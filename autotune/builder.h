@@ -45,12 +45,9 @@ class Builder {
   /// The outcome of a submitted key once it is there, or nothing when `stop` answers true first (asked 20 times a
   /// second).
   std::optional<Outcome> wait(const std::string& key, const std::function<bool()>& stop);
-  /// Forgets everything that has not started.
-  void dropQueued();
 
-  /// Builds that were compiled, not found, and the seconds that they took, summed over threads.
+  /// Builds that were compiled, not found.
   int compiled() const;
-  double compileSeconds() const;
 
  private:
   struct Job {
@@ -69,7 +66,6 @@ class Builder {
   std::deque<std::string> queue_;
   bool closing_ = false;
   int compiled_ = 0;
-  double compileSeconds_ = 0;
   std::vector<std::jthread> threads_;
 };
 

@@ -26,7 +26,6 @@ class Channel {
   }
   ~Channel() { close(); }
 
-  bool isOpen() const { return socket_ >= 0; }
   void close();
 
   /// kIo when the other side is gone.

@@ -27,7 +27,6 @@ struct NvrtcLibrary {
   using Code = int;                      ///< nvrtcResult; 0 is success
   static constexpr Code kSuccess = 0;
   static constexpr Code kInvalidOption = 5;
-  static constexpr Code kCompilation = 6;
 
   /// kUnavailable with every place that was tried.
   static Result<NvrtcLibrary> open(const NvrtcOptions& options);

@@ -57,7 +57,6 @@ TEST_F(BuilderTest, buildsEachRequestOnceOnSeveralThreads) {
   EXPECT_EQ(compiler.builds, 8);
   EXPECT_EQ(builder.compiled(), 8);
   EXPECT_GT(compiler.most, 1) << "requests were built one after the other";
-  EXPECT_GT(builder.compileSeconds(), 0);
 }
 
 TEST_F(BuilderTest, failuresAndMissingCompilersAreOutcomes) {
@@ -77,13 +76,13 @@ TEST_F(BuilderTest, whatTheDatabaseHasIsNotCompiled) {
 }
 
 TEST_F(BuilderTest, waitingCanBeStoppedAndQueuedWorkIsDropped) {
-  Builder builder(compilers, 1, nothing);
-  std::vector<std::string> keys;
-  for (int i = 0; i < 100; ++i) keys.push_back(builder.submit(requestOf(fmt::format("{}", i)), false));
-  EXPECT_FALSE(builder.wait(keys.back(), [] { return true; }));
-  builder.dropQueued();
-  EXPECT_LT(compiler.builds, 100);
-  EXPECT_TRUE(*builder.wait(builder.submit(requestOf("99")), never)) << "a dropped request can be submitted again";
+  {
+    Builder builder(compilers, 1, nothing);
+    std::vector<std::string> keys;
+    for (int i = 0; i < 100; ++i) keys.push_back(builder.submit(requestOf(fmt::format("{}", i)), false));
+    EXPECT_FALSE(builder.wait(keys.back(), [] { return true; }));
+  }
+  EXPECT_LT(compiler.builds, 100) << "a builder that goes away compiles nothing more";
 }
 
 }  // namespace
