@@ -1,4 +1,7 @@
 // Problem: out[m, n] = x[m, k] . W[n, k]^T (+ bias[n]) with W in Q4_K; fused_sm90.cu explains the kernel.
+//
+// Longer than other host halves, for it states two templates over one kernel: fused_sm90 (FP8 or INT8) and exact_sm90
+// (BF16) share the space, the geometry and the launches.
 #include "templates/q4k_linear/fused_sm90.h"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // The CUDA device on a real GPU. Kernels are compiled with NVRTC for the device that is there.
 //
-// A kernel that faults poisons its process's context, so that test runs in a process of its own (a death test).
+// A kernel that faults poisons its process's context, so that test runs in a process of its own (a death test). One
+// long file: all tests share the open device and its compiled kernels.
 #include <gmock/gmock.h>
 
 #include <algorithm>
