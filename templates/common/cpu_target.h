@@ -24,7 +24,7 @@ inline std::optional<CpuTarget> cpuTargetOf(std::string_view target) {
   return std::nullopt;
 }
 
-/// The rule that every portable template shares until tile programs are lowered to PTX.
+/// The rule that every portable template shares: tile programs are lowered to x86-64 alone.
 inline std::optional<Refusal> refusesTarget(const DeviceInfo& device) {
   if (device.kind == DeviceKind::kCpu && cpuTargetOf(device.target)) return std::nullopt;
   return Refusal{"target", fmt::format("the target is {}, must be x86-64, x86-64-v3 or x86-64-v4", device.target)};
