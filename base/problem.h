@@ -33,7 +33,7 @@ enum class Precision : std::uint8_t {
 
 /// What the caller promises about operands.
 enum class Alignment : std::uint8_t {
-  k16,   ///< every base and every leading stride is a multiple of 16 bytes, inner strides are 1, attention's scale is > 0
+  k16,   ///< bases and leading strides are multiples of 16 bytes, inner strides are 1, attention's scale is above 0
   kAny,  ///< element alignment only, any strides, any scale
 };
 
