@@ -1,5 +1,5 @@
 // The tuning database under fire: killed writers, several writers, full disks, read-only places, damaged and foreign
-// files.
+// files. One long file: its tests share the forked child and the helpers that damage a file.
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
