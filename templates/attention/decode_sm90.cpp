@@ -168,17 +168,19 @@ class AttentionDecodeSm90 final : public Template {
 
   double predictMicroseconds(const Problem& problem, const DeviceInfo& device,
                              const Configuration& configuration) const override {
-    // Launch, the first block's latency and the merge, and a second kernel, as measured on an H200
-    // (docs/notes/attention.md). Then whichever is longest: reading K and V once for each row tile; reading the blocks
-    // from shared memory, by every row warp, where rows of kChunks lines share banks; or the products, whose rows are
-    // padded to whole tiles.
-    constexpr double kLaunch = 9, kCombine = 3, kMemory = 0.93, kLatency = 2e-6;
-    constexpr double kSharedBytesPerSecond = 128 * 1.7e9, kProducts = 0.3;  // of an SM; of the matrix rate
+    // Launch, the first block's latency and the merge of 16 rows, a second kernel that adds 16 rows, both for each
+    // further row, and a wave of CTAs after the first, as measured on an H200 (docs/notes/attention.md). Then whichever
+    // is longest: reading K and V once for each row tile; reading the blocks from shared memory, by every row warp,
+    // where rows of kChunks lines share banks; or the products, whose rows are padded to whole tiles.
+    constexpr double kLaunch = 9, kCombine = 3, kMergeRow = 0.1, kCombineRow = 0.06, kWave = 1.5;
+    constexpr double kMemory = 0.83, kLatency = 1.79e-6;                     // of the memory's rate; seconds
+    constexpr double kSharedBytesPerSecond = 128 * 1.7e9, kProducts = 0.22;  // of an SM; of the matrix rate
     // SMs that clusters can use at once: partitions of the device are no multiples of a cluster.
     constexpr double kClusterRoom = 0.85;
     const AttentionShape& shape = problem.attention;
     const Geometry geometry(shape, device, configuration);
-    const double fixed = kLaunch + (geometry.cluster > 1 ? 0 : kCombine);
+    const double fixed =
+        kLaunch + (geometry.cluster > 1 ? 0 : kCombine) + kMergeRow * static_cast<double>(geometry.rowTile - 16);
     if (geometry.tiles == 0 || device.memoryBytesPerSecond == 0 || device.bf16FlopPerSecond == 0) return fixed;
     const double slots =
         static_cast<double>(device.unitCount * geometry.blocksPerSm) * (geometry.cluster > 1 ? kClusterRoom : 1);
@@ -187,7 +189,7 @@ class AttentionDecodeSm90 final : public Template {
     const std::int64_t blocks = std::max<std::int64_t>(1, ceilDiv(shape.kvLen, geometry.tileN));
     const std::int64_t perPiece =
         geometry.cluster > 1 ? ceilDiv(blocks, geometry.cluster) : ceilDiv(blocks * geometry.tiles, geometry.pieces);
-    const double steps = static_cast<double>(perPiece) * std::ceil(pieces / resident) * resident;
+    const double waves = std::ceil(pieces / resident), steps = static_cast<double>(perPiece) * waves * resident;
     const auto stageBytes = static_cast<double>(geometry.stageBytes());
     const double inFlight = resident * static_cast<double>(geometry.stages) * stageBytes;
     const double rate =
@@ -197,7 +199,7 @@ class AttentionDecodeSm90 final : public Template {
         bytes / busy * static_cast<double>(shape.headDim / 64 * geometry.rowWarps) / kSharedBytesPerSecond;
     const double products = bytes * static_cast<double>(geometry.rowTile) / (kProducts * device.bf16FlopPerSecond) *
                             (device.unitCount / busy);
-    return fixed + std::max({bytes / rate, shared, products}) * 1e6;
+    return fixed + kWave * (waves - 1) + std::max({bytes / rate, shared, products}) * 1e6;
   }
 
   std::vector<BuildRequest> buildRequests(const Problem& problem, const DeviceInfo& device,

@@ -200,23 +200,27 @@ class AttentionTmaSm90 final : public Template {
 
   double predictMicroseconds(const Problem& problem, const DeviceInfo& device,
                              const Configuration& configuration) const override {
-    // Fitted to measurements on an H200 (docs/notes/attention.md): microseconds of a launch, of zeroing the workspace
-    // and of a cooperative launch with a fix-up; the rate of the long loop relative to the GEMM rate that the device
-    // reports; and the time between tiles.
-    constexpr double kLaunch = 8, kZero = 1, kFixUp = 4;
+    // Fitted to measurements on an H200 (docs/notes/attention.md): microseconds of a launch, of zeroing the workspace,
+    // of a cooperative launch with a fix-up, and of adding one more partial to a tile of 128 x 128; the rate of the
+    // long loop, of the matrix rate that the device reports; the time between tiles; and the rate of tiles that wait
+    // for K and V, of the memory's.
+    constexpr double kLaunch = 8, kZero = 1, kFixUp = 8, kPartial = 0.2, kMemory = 0.55;
     constexpr double kCutBlocks = 3;  // kCutCost of the scheduler
+    // Owners of cut tiles wait for the slowest of the others: what a cut gains on paper must exceed that.
+    constexpr double kCutGain = 0.95;
     const AttentionShape& shape = problem.attention;
     const Geometry geometry(shape, device, configuration);
     const auto tiles = static_cast<double>(geometry.tiles());
-    if (tiles == 0 || device.bf16FlopPerSecond == 0) return kLaunch;
+    if (tiles == 0 || device.bf16FlopPerSecond == 0 || device.memoryBytesPerSecond == 0) return kLaunch;
     const bool wide = geometry.warpgroups == 3, cut = geometry.schedule == kStreamK;
-    double rate = shape.headDim == 64 ? 0.80 : 1.04;
+    double rate = shape.headDim == 64 ? 0.59 : 0.767;
     if (!wide && shape.headDim < 256) rate *= shape.headDim == 64 ? 0.86 : 0.95;
     if (geometry.cluster == 2) rate *= !wide ? 1.02 : cut ? 1.01 : 0.99;
     if (configuration["rescale_threshold"] == 0) rate *= 0.95;
     if (geometry.stages == 2 && shape.headDim < 256) rate *= 0.98;
     if (geometry.tileN < 80) rate *= 0.96;
     const double between = wide ? 1.4 : 0.9;
+    const double memory = bytes(problem) / (kMemory * device.memoryBytesPerSecond) * 1e6;
 
     // Times of the longest and the shortest tile, and of all.
     const auto blocks = [&](std::int64_t lastRow) {
@@ -233,14 +237,18 @@ class AttentionTmaSm90 final : public Template {
     if (cut) {
       const double waves = std::floor(tiles / units), rest = tiles - waves * units;
       const double shared = rest * (average + kCutBlocks * block) / units;
-      const bool worthwhile = shared < average - kCutBlocks * block;
-      return kLaunch + kZero + kFixUp + 1.02 * waves * average + (rest == 0 ? 0 : worthwhile ? shared : longest);
+      const bool worthwhile = shared < kCutGain * average - kCutBlocks * block;
+      const double fixed = kLaunch + kZero + kFixUp, whole = 1.02 * waves * average;
+      if (rest == 0 || !worthwhile) return fixed + std::max(whole + (rest == 0 ? 0 : longest), memory);
+      const double partials = std::min(units / rest, average / block) - 1;
+      const double area = static_cast<double>(geometry.tileM * shape.headDim) / (128 * 128);
+      return fixed + kPartial * area * std::max(0.0, partials) + std::max(whole + shared, memory);
     }
     // Longest first ends at most a shortest tile late; equal tiles end in whole waves. A fixed order deals badly with
     // sections.
     const bool sections = geometry.sectionGroups(shape, configuration["l2_section_mb"]) < geometry.groups;
     const double share = tiles * average / units;
-    const double makespan = std::max(longest, std::min(std::ceil(tiles / units) * longest, share + shortest));
+    const double makespan = std::max({longest, std::min(std::ceil(tiles / units) * longest, share + shortest), memory});
     return kLaunch + (geometry.schedule == kDynamic ? kZero + makespan : makespan * (sections ? 1.15 : 1.002));
   }
 

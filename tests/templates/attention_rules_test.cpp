@@ -70,6 +70,70 @@ TEST(AttentionRules, acceptTheDefaultOfEveryProblem) {
   }
 }
 
+// The rows that docs/notes/attention.md has figures of, with the settings of the fastest configuration seen for each.
+struct Winner {
+  Problem problem;
+  const Template& (*kernelTemplate)();
+  std::vector<Configuration::Entry> settings;
+};
+
+std::vector<Winner> winners() {
+  // tile_m, tile_n, cluster, pack_heads, schedule.
+  const auto tma = [](std::int64_t tileM, std::int64_t tileN, std::int64_t cluster, std::int64_t packHeads,
+                      std::int64_t schedule) -> std::vector<Configuration::Entry> {
+    return {
+        {"tile_m", tileM}, {"tile_n", tileN}, {"cluster", cluster}, {"pack_heads", packHeads}, {"schedule", schedule}};
+  };
+  const auto rows = [](std::int64_t rowTile, std::int64_t cluster) -> std::vector<Configuration::Entry> {
+    return {{"row_tile", rowTile}, {"cluster", cluster}};
+  };
+  constexpr auto kTma = attentionTmaSm90;
+  constexpr auto kDecode = attentionDecodeSm90;
+  return {{attention(1, 16, 2, 64, 512, 16384), kTma, tma(192, 128, 2, 4, 2)},
+          {attention(1, 16, 2, 64, 4096, 131072), kTma, tma(192, 128, 2, 2, 2)},
+          {attention(1, 16, 2, 128, 512, 16384), kTma, tma(192, 80, 2, 4, 2)},
+          {attention(1, 16, 2, 128, 1024, 131072), kTma, tma(192, 80, 2, 2, 2)},
+          {attention(1, 16, 2, 128, 4096, 131072), kTma, tma(192, 80, 2, 4, 2)},
+          {attention(1, 32, 2, 128, 4096, 32768), kTma, tma(192, 80, 2, 4, 2)},
+          {attention(1, 16, 2, 256, 1024, 16384), kTma, tma(128, 80, 2, 1, 0)},
+          {attention(1, 16, 2, 256, 4096, 131072), kTma, tma(128, 80, 2, 2, 2)},
+          {attention(1, 64, 8, 128, 2048, 2048), kTma, tma(192, 80, 1, 4, 0)},
+          {attention(1, 64, 8, 128, 4096, 4096), kTma, tma(192, 80, 1, 4, 0)},
+          {attention(1, 64, 8, 128, 8192, 8192), kTma, tma(192, 80, 1, 4, 1)},
+          {attention(1, 64, 8, 128, 16384, 16384), kTma, tma(192, 80, 1, 4, 1)},
+          {attention(1, 32, 8, 128, 16384, 16384), kTma, tma(192, 80, 1, 4, 1)},
+          {attention(2, 16, 16, 128, 8192, 8192), kTma, tma(192, 80, 1, 1, 1)},
+          {attention(4, 16, 16, 64, 8192, 8192), kTma, tma(192, 128, 1, 1, 1)},
+          {attention(1, 32, 8, 64, 16384, 16384), kTma, tma(192, 128, 1, 2, 1)},
+          {attention(1, 8, 8, 256, 16384, 16384), kTma, tma(128, 80, 1, 1, 1)},
+          {attention(1, 16, 8, 256, 8192, 8192), kTma, tma(128, 80, 2, 1, 1)},
+          {attention(1, 32, 8, 128, 1, 1024), kDecode, rows(16, 8)},
+          {attention(1, 32, 8, 128, 1, 4096), kDecode, rows(16, 8)},
+          {attention(1, 32, 8, 128, 1, 16384), kDecode, rows(16, 8)},
+          {attention(1, 32, 8, 128, 1, 65536), kDecode, rows(16, 8)},
+          {attention(16, 32, 8, 128, 1, 16384), kDecode, rows(16, 1)},
+          {attention(1, 32, 8, 128, 16, 1024), kDecode, rows(64, 8)}};
+}
+
+// The card's default without a tuning database is what measured best.
+TEST(AttentionRules, chooseTheMeasuredWinners) {
+  for (const Winner& winner : winners()) {
+    const Template* fastest = nullptr;
+    double least = 0;
+    for (const Template* each : {&attentionTmaSm90(), &attentionDecodeSm90()}) {
+      if (each->refuses(winner.problem, kHopper)) continue;
+      const double time =
+          each->predictMicroseconds(winner.problem, kHopper, each->defaultConfiguration(winner.problem, kHopper));
+      if (fastest == nullptr || time < least) fastest = each, least = time;
+    }
+    ASSERT_EQ(fastest, &winner.kernelTemplate()) << toJson(winner.problem);
+    const Configuration chosen = fastest->defaultConfiguration(winner.problem, kHopper);
+    for (const auto& [name, value] : winner.settings) {
+      EXPECT_EQ(chosen[name], value) << name << " of " << toJson(winner.problem) << ": " << chosen.text();
+    }
+  }
+}
+
 TEST(AttentionRules, refuseConfigurationsThatDoNotFit) {
   const Template& tma = attentionTmaSm90();
   const Problem problem = attention(1, 14, 2, 128, 4096, 4096);
@@ -118,6 +182,33 @@ TEST(AttentionRules, launchStreamKCooperativelyWithZeroedFlags) {
   ASSERT_EQ(list.launches().size(), 1u);
   EXPECT_FALSE(list.launches()[0].cooperative);
   EXPECT_EQ(tma.workspaceBytes(problem, kHopper, configuration), 0);
+}
+
+// Only stream-K waits for CTAs outside its cluster, and every launch that does so is one that the driver makes resident
+// as a whole or refuses. Decode has no such kernel: its second one waits for the end of the first, as a launch of its
+// own.
+TEST(AttentionRules, launchCooperativelyWhateverWaitsForOthers) {
+  int cooperative = 0;
+  for (const std::int64_t headDim : {64, 128, 256}) {
+    for (const std::int64_t qLen : {1, 700}) {
+      const Problem problem = attention(3, 16, 2, headDim, qLen, 5000);
+      for (const Template* each : {&attentionTmaSm90(), &attentionDecodeSm90()}) {
+        if (each->refuses(problem, kHopper)) continue;
+        for (const Configuration& configuration : enumerateConfigurations(*each, problem, kHopper)) {
+          const std::int64_t* schedule = configuration.find("schedule");
+          const bool waits = schedule != nullptr && *schedule == 2;
+          for (const Launch& launch : launchesOf(*each, problem, configuration).launches()) {
+            if (launch.kind != Launch::Kind::kKernel) continue;
+            ASSERT_EQ(launch.cooperative, waits) << each->id() << " " << configuration.text();
+            if (!waits) continue;
+            ASSERT_LE(launch.grid.x, static_cast<std::uint32_t>(kHopper.unitCount)) << configuration.text();
+            ++cooperative;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(cooperative, 1000);
 }
 
 TEST(AttentionRules, describeTensorsByMapsOfEveryDimension) {
