@@ -19,7 +19,7 @@ struct Size {
 
 class CaseList {
  public:
-  void add(std::string name, const Size& size, OperandOptions operands = {}, bool huge = false) {
+  void add(std::string name, const Size& size, OperandOptions operands = {}) {
     AttentionShape shape{.batch = size.batch,
                          .qHeads = size.qHeads,
                          .kvHeads = size.kvHeads,
@@ -32,8 +32,16 @@ class CaseList {
     operands.seed = ++seed_;
     cases_.push_back({.name = std::move(name),
                       .problem = {.operation = Operation::kAttention, .attention = shape},
-                      .operands = std::move(operands),
-                      .huge = huge});
+                      .operands = std::move(operands)});
+  }
+  void addHuge(std::string name, const Size& size, OperandOptions operands = {}) {
+    add(std::move(name), size, std::move(operands));
+    cases_.back().huge = true;
+  }
+  /// A case that runs in configurations with every pair of parameter values.
+  void addEveryPair(std::string name, const Size& size, OperandOptions operands = {}) {
+    add(std::move(name), size, std::move(operands));
+    cases_.back().everyPair = true;
   }
   /// Causal and full.
   void addBoth(const std::string& name, Size size, const OperandOptions& operands = {}) {
@@ -64,6 +72,12 @@ void addLengths(CaseList& list) {
     list.addBoth(name + "_d64", {.qHeads = 6, .kvHeads = 2, .headDim = 64, .qLen = q, .kvLen = kv});
     list.add(name + "_d128", {.qHeads = 6, .kvHeads = 1, .headDim = 128, .qLen = q, .kvLen = kv});
     list.add(name + "_d256", {.qHeads = 2, .kvHeads = 2, .headDim = 256, .qLen = q, .kvLen = kv});
+  }
+  for (const auto& [q, kv] : std::initializer_list<Lengths>{{113, 211}, {799, 3}, {1023, 1024}, {1024, 1023}}) {
+    for (const std::int64_t d : {128, 256}) {
+      list.add(fmt::format("fa3_{}x{}_d{}_full", q, kv, d),
+               {.qHeads = 6, .kvHeads = 3, .headDim = d, .qLen = q, .kvLen = kv, .causal = false});
+    }
   }
   // FA3's cache tests: few rows over a long cache.
   for (const auto& [q, kv] : std::initializer_list<Lengths>{
@@ -118,8 +132,10 @@ void addHeads(CaseList& list) {
   }
   for (const auto& [q, kv] : {std::pair{4, 4}, {8, 4}, {14, 2}, {16, 2}, {16, 1}, {6, 3}, {5, 1}}) {
     for (const std::int64_t rows : {1, 5, 65}) {
-      list.add(fmt::format("group_{}_of_{}_rows_{}", q / kv, kv, rows),
-               {.batch = 2, .qHeads = q, .kvHeads = kv, .headDim = 128, .qLen = rows, .kvLen = 200});
+      for (const std::int64_t d : {64, 128, 256}) {
+        list.add(fmt::format("group_{}_of_{}_rows_{}_d{}", q / kv, kv, rows, d),
+                 {.batch = 2, .qHeads = q, .kvHeads = kv, .headDim = d, .qLen = rows, .kvLen = 200});
+      }
     }
   }
   list.add("batch_60", {.batch = 60, .qHeads = 2, .kvHeads = 1, .headDim = 40, .qLen = 5, .kvLen = 33});
@@ -148,6 +164,10 @@ void addKvLengths(CaseList& list) {
   list.add("executorch_all_masked", {.headDim = 128, .qLen = 512, .kvLen = 1024}, {.capacity = 1024, .kvLens = {128}});
   // A long buffer with little in it (ExecuTorch's garbage tail, its bottom-right cases).
   list.add("kv_509_of_131072", {.headDim = 128, .qLen = 1, .kvLen = 509}, {.capacity = 131072, .kvLens = {509}});
+  list.add("kv_lengths_long_rows_1", {.batch = 2, .qHeads = 8, .headDim = 128, .qLen = 1, .kvLen = 9000},
+           {.capacity = 65536, .kvLens = {9000, 300}});
+  list.add("kv_lengths_long_rows_70", {.batch = 2, .qHeads = 8, .headDim = 128, .qLen = 70, .kvLen = 9000},
+           {.capacity = 20000, .kvLens = {9000, 300}});
   list.add("kv_8192_of_131072", {.headDim = 128, .qLen = 1, .kvLen = 8192}, {.capacity = 131072, .kvLens = {8192}});
   for (const auto& [q, kv, capacity] : {std::tuple{128, 128, 256},
                                         {64, 200, 256},
@@ -175,7 +195,7 @@ void addLayouts(CaseList& list) {
     std::string_view name;
     OperandOptions operands;
   };
-  for (const std::int64_t d : {64, 128, 72}) {
+  for (const std::int64_t d : {64, 128, 256, 72}) {
     for (const std::int64_t rows : {1, 50}) {
       const std::int64_t heads = 4, kvHeads = 2, capacity = 90;
       const Strides tokensQ = rowMajorStrides(heads, rows, d), tokensKv = rowMajorStrides(kvHeads, capacity, d);
@@ -186,6 +206,7 @@ void addLayouts(CaseList& list) {
           .batch = kvHeads * capacity * d * 2, .head = capacity * d * 2, .row = d * 2, .column = 2};
       const Strides columnMajor{.batch = kvHeads * capacity * d, .head = capacity * d, .row = 1, .column = capacity};
       const Strides sharedHeads{.batch = capacity * d, .head = 0, .row = d};
+      const Strides sharedBatch{.batch = 0, .head = capacity * d, .row = d}, sharedAll{.batch = 0, .head = 0, .row = d};
       const std::vector<std::int32_t> lengths{77, 90};
       const std::vector<Layout> layouts{
           {"tokens_first", {.qStrides = tokensQ, .kStrides = tokensKv, .vStrides = tokensKv, .outStrides = tokensQ}},
@@ -199,6 +220,8 @@ void addLayouts(CaseList& list) {
            {.qStrides = everySecondQ, .kStrides = everySecond, .vStrides = everySecond, .outStrides = everySecondQ}},
           {"column_major_k", {.kStrides = columnMajor}},
           {"kv_heads_shared", {.kStrides = sharedHeads, .vStrides = sharedHeads}},
+          {"kv_batch_shared", {.kStrides = sharedBatch, .vStrides = sharedBatch}},
+          {"kv_all_shared", {.kStrides = sharedAll, .vStrides = sharedAll}},
           {"base_16_bytes", {.baseOffset = 8}},
           {"base_odd", {.baseOffset = 1}},
           {"base_odd_tokens_first",
@@ -229,20 +252,59 @@ void addScores(CaseList& list) {
   }
 }
 
+void addEveryPair(CaseList& list) {
+  // Groups of 16, which every way to share keys divides. For each head dim, one row and few for the decode templates,
+  // many for the others:
+  // * per-entry lengths: nothing, one key, whole and cut tiles, beyond the buffer; more rows than keys;
+  // * FA3's tails;
+  // * few tiles over long keys, which stream-K cuts, and more tiles than any GPU has units, which leaves a last wave;
+  // * the deepest scores; tokens first in a padded cache.
+  for (const std::int64_t d : {64, 128, 256}) {
+    const Size size{.qHeads = 32, .kvHeads = 2, .headDim = d};
+    const auto add = [&](std::string_view name, std::int64_t batch, std::int64_t qLen, std::int64_t kvLen,
+                         const OperandOptions& operands = {}) {
+      Size with = size;
+      with.batch = batch, with.qLen = qLen, with.kvLen = kvLen;
+      list.addEveryPair(fmt::format("every_pair_{}_{}x{}_d{}", name, qLen, kvLen, d), with, operands);
+    };
+    for (const std::int64_t rows : {1, 16, 200}) {
+      add("lengths", 7, rows, 1500, {.capacity = 1500, .kvLens = {1500, 0, 1, 640, 199, 1501, 33}});
+      add("long", 3, rows, 5000, {.capacity = 9000, .kvLens = {8999, 4096, 0}});
+    }
+    for (const auto& [q, kv] : std::initializer_list<Lengths>{{113, 211}, {799, 3}, {1023, 1024}, {1024, 1023}}) {
+      add("tail", 1, q, kv);
+    }
+    add("waves", 3, 700, 900);
+    add("cut", 1, 96, 9001);
+    for (const std::int64_t rows : {2, 40}) {
+      const std::int64_t capacity = 390;
+      const Strides q = rowMajorStrides(size.qHeads, rows, d), kv = rowMajorStrides(size.kvHeads, capacity, d, 8);
+      add("tokens_first", 2, rows, capacity,
+          {.baseOffset = 8,
+           .capacity = capacity,
+           .kvLens = {390, 301},
+           .qStrides = q,
+           .kStrides = kv,
+           .vStrides = kv,
+           .outStrides = q});
+      add("scores_-524288", 1, rows, 3000, {.scores = Scores::kDeeplyNegative});
+    }
+  }
+}
+
 void addHuge(CaseList& list) {
   // FA 2611: rows times stride beyond 2^31, of q and of out.
   const Strides rows{.batch = 9728LL * 225304, .head = 64, .row = 9728};
-  list.add("huge_rows", {.qHeads = 2, .kvHeads = 1, .headDim = 64, .qLen = 225304, .kvLen = 70},
-           {.qStrides = rows, .outStrides = rows}, true);
+  list.addHuge("huge_rows", {.qHeads = 2, .kvHeads = 1, .headDim = 64, .qLen = 225304, .kvLen = 70},
+               {.qStrides = rows, .outStrides = rows});
   // A cache of more than 2^31 elements, few of them in use: the last key lies beyond.
   const Strides cache{.batch = std::int64_t{1} << 32, .head = 128, .row = std::int64_t{1} << 24};
-  list.add("huge_cache", {.qHeads = 4, .kvHeads = 2, .headDim = 128, .qLen = 5, .kvLen = 150},
-           {.kStrides = cache, .vStrides = cache}, true);
-  list.add("huge_cache_decode", {.qHeads = 4, .kvHeads = 2, .headDim = 64, .qLen = 1, .kvLen = 150},
-           {.kStrides = cache, .vStrides = cache}, true);
+  list.addHuge("huge_cache", {.qHeads = 4, .kvHeads = 2, .headDim = 128, .qLen = 5, .kvLen = 150},
+               {.kStrides = cache, .vStrides = cache});
+  list.addHuge("huge_cache_decode", {.qHeads = 4, .kvHeads = 2, .headDim = 64, .qLen = 1, .kvLen = 150},
+               {.kStrides = cache, .vStrides = cache});
   // llama.cpp 13376, FA 2260: many batch entries.
-  list.add("huge_batch", {.batch = 140000, .qHeads = 16, .kvHeads = 16, .headDim = 128, .qLen = 1, .kvLen = 8}, {},
-           true);
+  list.addHuge("huge_batch", {.batch = 140000, .qHeads = 16, .kvHeads = 16, .headDim = 128, .qLen = 1, .kvLen = 8});
 }
 
 }  // namespace
@@ -254,6 +316,7 @@ std::vector<Case> attentionCases() {
   addKvLengths(list);
   addLayouts(list);
   addScores(list);
+  addEveryPair(list);
   addHuge(list);
   return list.take();
 }

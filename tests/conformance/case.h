@@ -14,6 +14,8 @@ struct Case {
   Problem problem;  ///< its alignment is derived from the operands
   reference::OperandOptions operands{};
   bool huge = false;  ///< tensors beyond 2^31 elements: run on request only
+  /// On a GPU, runs in configurations that cover every pair of parameter values, and repeats each of them.
+  bool everyPair = false;
 };
 
 /// The cases of an operation, in the order in which they run.

@@ -10,6 +10,47 @@ constexpr std::size_t kGuardBytes = 4096;
 constexpr std::uint8_t kGuardValue = 0xa5;
 constexpr std::int64_t kWholeBytes = std::int64_t{1} << 30;
 
+/// Values of two parameters.
+using Pair = std::pair<std::pair<std::size_t, std::int64_t>, std::pair<std::size_t, std::int64_t>>;
+
+std::vector<Pair> pairsOf(const Configuration& configuration) {
+  std::vector<Pair> pairs;
+  const auto& entries = configuration.entries();
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) pairs.push_back({{i, entries[i].second}, {j, entries[j].second}});
+  }
+  return pairs;
+}
+
+/// Adds to `chosen` the configurations of `space` that have the most pairs of values that none before had, until there
+/// is none left.
+void coverPairs(const std::vector<Configuration>& space, std::vector<Configuration>& chosen) {
+  std::map<Pair, std::size_t> numbers;
+  std::vector<std::vector<std::size_t>> pairs;
+  for (const Configuration& each : space) {
+    std::vector<std::size_t>& own = pairs.emplace_back();
+    for (const Pair& pair : pairsOf(each)) own.push_back(numbers.try_emplace(pair, numbers.size()).first->second);
+  }
+  std::vector<bool> covered(numbers.size());
+  const auto cover = [&](const Configuration& configuration) {
+    for (const Pair& pair : pairsOf(configuration)) {
+      if (const auto found = numbers.find(pair); found != numbers.end()) covered[found->second] = true;
+    }
+  };
+  for (const Configuration& each : chosen) cover(each);
+  while (true) {
+    std::size_t best = 0, most = 0;
+    for (std::size_t i = 0; i < space.size(); ++i) {
+      const auto gain =
+          static_cast<std::size_t>(std::ranges::count_if(pairs[i], [&](std::size_t pair) { return !covered[pair]; }));
+      if (gain > most) best = i, most = gain;
+    }
+    if (most == 0) return;
+    chosen.push_back(space[best]);
+    cover(space[best]);
+  }
+}
+
 }  // namespace
 
 Problem problemOf(const Case& each) {
@@ -23,6 +64,10 @@ std::vector<Configuration> configurationsOf(const Template& kernelTemplate, cons
   const Problem problem = problemOf(each);
   const Configuration standard = kernelTemplate.defaultConfiguration(problem, device);
   std::vector<Configuration> chosen{standard};
+  if (each.everyPair && device.kind == DeviceKind::kCuda) {
+    coverPairs(enumerateConfigurations(kernelTemplate, problem, device), chosen);
+    return chosen;
+  }
   if (spread == 0) return chosen;
   std::vector<Configuration> others = enumerateConfigurations(kernelTemplate, problem, device);
   std::erase(others, standard);
@@ -140,18 +185,25 @@ Result<std::string> Harness::runConfiguration(Plan& plan, Data& data, int repeat
   }
   if (repeats == 0) return "";
   // The same plan gives the same bits.
-  const std::vector<std::byte> first = TW_TRY(data.operands.download(device_, reference::Role::kOut));
+  const OutputBits first = TW_TRY(outputBits(data.operands));
   for (int i = 0; i < repeats; ++i) {
     TW_TRY(enqueue(plan, data.operands, nullptr, plan.preparedBytes > 0));
     TW_TRY(device_.synchronize());
-    const std::vector<std::byte> again = TW_TRY(data.operands.download(device_, reference::Role::kOut));
-    if (again != first) {
-      const auto at = std::ranges::mismatch(again, first).in1 - again.begin();
-      return fmt::format("run {} differs from the first one, {} bytes from element 0", i + 2,
-                         at - data.expected.outExtent().origin);
+    const OutputBits again = TW_TRY(outputBits(data.operands));
+    for (std::size_t j = 0; j < first.size(); ++j) {
+      if (again[j] == first[j]) continue;
+      const auto at = std::ranges::mismatch(again[j], first[j]).in1 - again[j].begin();
+      const reference::Extent& extent = j == 0 ? data.expected.outExtent() : data.expected.lseExtent();
+      return fmt::format("run {} differs from the first one, {} bytes from element 0 of {}", i + 2, at - extent.origin,
+                         j == 0 ? "out" : "lse");
     }
   }
   return "";
+}
+
+Result<Harness::OutputBits> Harness::outputBits(const reference::DeviceOperands& operands) {
+  return OutputBits{TW_TRY(operands.download(device_, reference::Role::kOut)),
+                    TW_TRY(operands.download(device_, reference::Role::kLse))};
 }
 
 Outcome Harness::run(const Template& kernelTemplate, const Case& each) {
@@ -188,7 +240,8 @@ Outcome Harness::run(const Template& kernelTemplate, const Case& each) {
       break;
     }
     ++outcome.configurations;
-    const Result<std::string> wrong = runConfiguration(*plan, **data, repeat ? options_.repeats : 0);
+    const Result<std::string> wrong = runConfiguration(
+        *plan, **data, repeat || (each.everyPair && info().kind == DeviceKind::kCuda) ? options_.repeats : 0);
     if (!wrong) {
       note(wrong.error());
     } else if (!wrong->empty()) {

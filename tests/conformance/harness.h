@@ -2,6 +2,7 @@
 // plant faulty templates and look at what the harness finds.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -33,7 +34,8 @@ struct Outcome {
 Problem problemOf(const Case& each);
 
 /// The configurations that a case tries: the default one, then `spread` others, evenly over the template's space from a
-/// start that differs from case to case, so that together the cases visit all of it.
+/// start that differs from case to case, so that together the cases visit all of it. A case of every pair, on a GPU:
+/// the default one, then as few as a greedy choice needs for every pair of values that some legal configuration has.
 std::vector<Configuration> configurationsOf(const Template& kernelTemplate, const Case& each, const DeviceInfo& device,
                                             int spread);
 
@@ -48,9 +50,10 @@ class Harness {
   /// GiB).
   Outcome run(const Template& kernelTemplate, const Case& each);
 
-  /// The default configuration captured as a graph, replayed with other kv lengths in the same buffers. GPUs only.
+  /// The default configuration, of a case of every pair all of its configurations, captured as graphs and replayed with
+  /// other kv lengths in the same buffers. GPUs only.
   Outcome runGraph(const Template& kernelTemplate, const Case& each);
-  /// The default configuration on two streams at once, on operands of their own. GPUs only.
+  /// The same configurations on two streams at once, on operands of their own. GPUs only.
   Outcome runStreams(const Template& kernelTemplate, const Case& each);
 
  private:
@@ -74,6 +77,14 @@ class Harness {
     std::size_t workspaceBytes = 0, preparedBytes = 0;
     DeviceBuffer workspace, prepared;  ///< each with a guard behind it
   };
+  /// A plan in one of the GPU's flows.
+  struct FlowPlan {
+    Plan plan;
+    std::unique_ptr<CudaStream> stream;  ///< holds its graph
+    std::string wrong;                   ///< the first thing that was wrong
+  };
+  /// All bytes of out and of the log-sum-exp.
+  using OutputBits = std::array<std::vector<std::byte>, 2>;
 
   Result<Data> makeData(const Case& each);
   Result<Data*> dataOf(const Case& each);
@@ -83,11 +94,12 @@ class Harness {
   /// Empty if right, else what is wrong.
   Result<std::string> judge(Plan& plan, const Data& data);
   Result<std::string> runConfiguration(Plan& plan, Data& data, int repeats);
-  Result<std::string> replayGraph(Plan& plan, const Case& each);
-  Result<std::string> overlapStreams(Plan& plan, const Case& each);
-  /// Runs `body` on the default configuration's plan.
-  Outcome withDefaultPlan(const Template& kernelTemplate, const Case& each,
-                          const std::function<Result<std::string>(Plan&)>& body);
+  Result<OutputBits> outputBits(const reference::DeviceOperands& operands);
+  Result<void> replayGraphs(std::vector<FlowPlan>& plans, const Case& each);
+  Result<void> overlapStreams(std::vector<FlowPlan>& plans, const Case& each);
+  /// Runs `body` on the plans of the case's configurations.
+  Outcome withPlans(const Template& kernelTemplate, const Case& each,
+                    const std::function<Result<void>(std::vector<FlowPlan>&)>& body);
 
   Device& device_;
   Build build_;

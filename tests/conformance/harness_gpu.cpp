@@ -15,90 +15,126 @@ Result<std::unique_ptr<CudaStream>> makeStream(const Options& options) {
 
 }  // namespace
 
-Outcome Harness::withDefaultPlan(const Template& kernelTemplate, const Case& each,
-                                 const std::function<Result<std::string>(Plan&)>& body) {
+Outcome Harness::withPlans(const Template& kernelTemplate, const Case& each,
+                           const std::function<Result<void>(std::vector<FlowPlan>&)>& body) {
   if (!fault_.empty()) return {.excluded = fault_};
   if (info().kind != DeviceKind::kCuda) return {.excluded = "the CPU has neither graphs nor streams"};
   const Problem problem = problemOf(each);
   if (const auto refusal = kernelTemplate.refuses(problem, info())) {
     return {.excluded = fmt::format("{}: {}", refusal->constraint, refusal->reason)};
   }
-  const Configuration configuration = kernelTemplate.defaultConfiguration(problem, info());
-  Outcome outcome{.configurations = 1};
-  Result<Plan> plan = prepare(kernelTemplate, problem, configuration);
-  const Result<std::string> wrong = plan ? body(*plan) : std::unexpected(plan.error());
-  const std::string name = fmt::format("{} {{{}}}", kernelTemplate.id(), configuration.text());
-  if (!wrong) {
-    outcome.failures.push_back(fmt::format("{}: {}", name, wrong.error().message));
-    if (wrong.error().code == ErrorCode::kDevice) fault_ = fmt::format("the device faulted in {} {}", name, each.name);
-  } else if (!wrong->empty()) {
-    outcome.failures.push_back(fmt::format("{}: {}", name, *wrong));
+  Outcome outcome;
+  std::vector<FlowPlan> plans;
+  const std::string place = fmt::format("{} {}", kernelTemplate.id(), each.name);
+  for (const Configuration& configuration : configurationsOf(kernelTemplate, each, info(), 0)) {
+    Result<Plan> plan = prepare(kernelTemplate, problem, configuration);
+    if (plan) {
+      plans.push_back({.plan = *std::move(plan)});
+    } else if (plan.error().code != ErrorCode::kUnsupported || outcome.configurations == 0) {
+      // A build that the template refuses is no candidate; of the default configuration, the first, it is an error.
+      outcome.failures.push_back(fmt::format("{} {{{}}}: {}", place, configuration.text(), plan.error().message));
+      return outcome;
+    }
+    outcome.configurations = static_cast<int>(plans.size());
+  }
+  if (const Result<void> ran = body(plans); !ran) {
+    outcome.failures.push_back(fmt::format("{}: {}", place, ran.error().message));
+    if (ran.error().code == ErrorCode::kDevice) fault_ = fmt::format("the device faulted in {}", place);
+  }
+  for (const FlowPlan& each : plans) {
+    if (each.wrong.empty()) continue;
+    outcome.failures.push_back(fmt::format("{} {{{}}}: {}", place, each.plan.configuration.text(), each.wrong));
   }
   return outcome;
 }
 
-Result<std::string> Harness::replayGraph(Plan& plan, const Case& each) {
-  const std::unique_ptr<CudaStream> stream = TW_TRY(makeStream(options_));
-  Data first = TW_TRY(makeData(each));
-  TW_TRY(stream->capture([&](StreamHandle handle) { return enqueue(plan, first.operands, handle, false); }));
+Result<void> Harness::replayGraphs(std::vector<FlowPlan>& plans, const Case& each) {
+  Data data = TW_TRY(makeData(each));
+  for (FlowPlan& flow : plans) {
+    flow.stream = TW_TRY(makeStream(options_));
+    TW_TRY(flow.stream->capture([&](StreamHandle handle) { return enqueue(flow.plan, data.operands, handle, false); }));
+  }
+  const auto replay = [&](FlowPlan& flow) -> Result<void> {
+    TW_TRY(flow.stream->replay());
+    return flow.stream->synchronize();
+  };
+  const auto replayAndJudge = [&](std::string_view what) -> Result<void> {
+    for (FlowPlan& flow : plans) {
+      TW_TRY(data.operands.poison(device_));
+      TW_TRY(replay(flow));
+      if (flow.wrong.empty()) flow.wrong = TW_TRY(judge(flow.plan, data));
+      if (!flow.wrong.empty() && !flow.wrong.starts_with("replay"))
+        flow.wrong = fmt::format("{}: {}", what, flow.wrong);
+    }
+    return {};
+  };
+  TW_TRY(replayAndJudge("replay of the captured lengths"));
 
   // Replays of the same values give the same bits.
-  TW_TRY(stream->replay());
-  TW_TRY(stream->synchronize());
-  if (std::string wrong = TW_TRY(judge(plan, first)); !wrong.empty()) return "first replay: " + wrong;
-  const std::vector<std::byte> bits = TW_TRY(first.operands.download(device_, reference::Role::kOut));
-  for (int i = 0; i < options_.repeats; ++i) {
-    TW_TRY(stream->replay());
-    TW_TRY(stream->synchronize());
-    if (TW_TRY(first.operands.download(device_, reference::Role::kOut)) != bits) {
-      return fmt::format("replay {} differs from the first one", i + 2);
+  for (FlowPlan& flow : plans) {
+    TW_TRY(replay(flow));
+    const OutputBits bits = TW_TRY(outputBits(data.operands));
+    for (int i = 0; i < options_.repeats && flow.wrong.empty(); ++i) {
+      TW_TRY(replay(flow));
+      if (TW_TRY(outputBits(data.operands)) != bits) flow.wrong = fmt::format("replay {} differs from others", i + 2);
     }
   }
-  if (each.problem.isLinear()) return "";
+  if (each.problem.isLinear()) return {};
 
-  // Other kv lengths, with keys and values that fit them, in the addresses that the graph holds.
-  for (const std::int32_t offset : {1, 2, 3}) {
+  // Other kv lengths, with keys and values that fit them, in the addresses that the graphs hold: from -1 to beyond the
+  // capacity, then the whole buffer, then one key of it.
+  const std::int64_t capacity = *each.operands.capacity;
+  for (const int change : {1, 2, 3, 4, 5}) {
     Case other = each;
-    const auto capacity = static_cast<std::int32_t>(*each.operands.capacity);
-    for (std::int32_t& length : other.operands.kvLens) length = (length * 7 + offset * 61) % (capacity + 2) - 1;
-    const reference::HostOperands host = TW_TRY(reference::makeOperands(other.problem, other.operands));
-    TW_TRY(first.operands.rewrite(device_, host));
-    first.expected = reference::Expectation::compute(host, {.budget = options_.budget});
-    TW_TRY(first.operands.poison(device_));
-    TW_TRY(stream->replay());
-    TW_TRY(stream->synchronize());
-    if (std::string wrong = TW_TRY(judge(plan, first)); !wrong.empty()) {
-      return fmt::format("replay with kv lengths {}: {}", fmt::join(other.operands.kvLens, ", "), wrong);
+    for (std::int32_t& length : other.operands.kvLens) {
+      const std::int64_t moved = (std::abs(std::int64_t{length}) * 7 + change * 61) % (capacity + 3) - 1;
+      length = static_cast<std::int32_t>(change == 4 ? capacity : change == 5 ? 1 : moved);
     }
+    data.host = TW_TRY(reference::makeOperands(other.problem, other.operands));
+    TW_TRY(data.operands.rewrite(device_, data.host));
+    data.expected = reference::Expectation::compute(data.host, {.budget = options_.budget});
+    TW_TRY(replayAndJudge(fmt::format("replay with kv lengths {}", fmt::join(other.operands.kvLens, ", "))));
   }
-  return "";
+  return {};
 }
 
 Outcome Harness::runGraph(const Template& kernelTemplate, const Case& each) {
-  return withDefaultPlan(kernelTemplate, each, [&](Plan& plan) { return replayGraph(plan, each); });
+  return withPlans(kernelTemplate, each, [&](std::vector<FlowPlan>& plans) { return replayGraphs(plans, each); });
 }
 
-Result<std::string> Harness::overlapStreams(Plan& plan, const Case& each) {
-  // Two plans: each stream has its own scratch memory, as the interface asks of callers.
+Result<void> Harness::overlapStreams(std::vector<FlowPlan>& plans, const Case& each) {
+  // Two plans of a configuration: each stream has its own scratch memory, as the interface asks of callers. On one
+  // stream runs a configuration, on the other the same one, then its successor: kernels that fill the device meet each
+  // other.
   constexpr int kRounds = 20;
-  Plan second = TW_TRY(prepare(*plan.kernelTemplate, plan.problem, plan.configuration));
   Case otherCase = each;
   otherCase.operands.seed += 1000;
   Data data = TW_TRY(makeData(each)), otherData = TW_TRY(makeData(otherCase));
   const std::unique_ptr<CudaStream> stream = TW_TRY(makeStream(options_)), other = TW_TRY(makeStream(options_));
-  for (int round = 0; round < kRounds; ++round) {
-    TW_TRY(enqueue(plan, data.operands, stream->handle(), false));
-    TW_TRY(enqueue(second, otherData.operands, other->handle(), false));
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    FlowPlan& flow = plans[i];
+    for (const std::size_t beside : {i, (i + 1) % plans.size()}) {
+      Plan& neighbour = plans[beside].plan;
+      Plan second = TW_TRY(prepare(*neighbour.kernelTemplate, neighbour.problem, neighbour.configuration));
+      TW_TRY(data.operands.poison(device_));
+      TW_TRY(otherData.operands.poison(device_));
+      for (int round = 0; round < kRounds; ++round) {
+        TW_TRY(enqueue(flow.plan, data.operands, stream->handle(), false));
+        TW_TRY(enqueue(second, otherData.operands, other->handle(), false));
+      }
+      TW_TRY(stream->synchronize());
+      TW_TRY(other->synchronize());
+      if (!flow.wrong.empty()) continue;
+      const std::string own = TW_TRY(judge(flow.plan, data)), others = TW_TRY(judge(second, otherData));
+      if (!own.empty()) flow.wrong = fmt::format("beside {{{}}}: {}", second.configuration.text(), own);
+      if (!others.empty()) flow.wrong = fmt::format("{{{}}} beside it: {}", second.configuration.text(), others);
+    }
   }
-  TW_TRY(stream->synchronize());
-  TW_TRY(other->synchronize());
-  if (std::string wrong = TW_TRY(judge(plan, data)); !wrong.empty()) return "first stream: " + wrong;
-  if (std::string wrong = TW_TRY(judge(second, otherData)); !wrong.empty()) return "second stream: " + wrong;
-  return "";
+  return {};
 }
 
 Outcome Harness::runStreams(const Template& kernelTemplate, const Case& each) {
-  return withDefaultPlan(kernelTemplate, each, [&](Plan& plan) { return overlapStreams(plan, each); });
+  return withPlans(kernelTemplate, each, [&](std::vector<FlowPlan>& plans) { return overlapStreams(plans, each); });
 }
 
 }  // namespace tilewright::conformance

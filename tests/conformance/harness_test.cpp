@@ -156,5 +156,39 @@ TEST(Cases, spreadVisitsTheWholeSpaceOverTheCases) {
   EXPECT_EQ(visited.size(), space);
 }
 
+TEST(Cases, everyPairMeansEveryPairOfALegalConfiguration) {
+  const DeviceInfo device = nominalDevice("sm_90a").value();
+  std::set<std::string> tested;  // the space depends on the head dim alone
+  for (const Case& each : attentionCases()) {
+    if (!each.everyPair) continue;
+    for (const std::string_view id : {"attention.tma_sm90", "attention.decode_sm90", "attention.plain_cuda"}) {
+      const Template& kernelTemplate = *findTemplate(id);
+      const Problem problem = problemOf(each);
+      if (kernelTemplate.refuses(problem, device)) continue;
+      if (!tested.insert(fmt::format("{} {}", id, problem.attention.headDim)).second) continue;
+      const std::vector<Configuration> space = enumerateConfigurations(kernelTemplate, problem, device);
+      const std::vector<Configuration> chosen = configurationsOf(kernelTemplate, each, device, 0);
+      EXPECT_EQ(chosen.front(), kernelTemplate.defaultConfiguration(problem, device));
+      EXPECT_LE(chosen.size(), std::max<std::size_t>(space.size() / 4, 30)) << each.name << " " << id;
+      using Setting = Configuration::Entry;
+      std::set<std::pair<Setting, Setting>> left;
+      for (const Configuration& legal : space) {
+        for (const Setting& a : legal.entries()) {
+          for (const Setting& b : legal.entries()) left.insert({a, b});
+        }
+      }
+      for (const Configuration& configuration : chosen) {
+        EXPECT_FALSE(kernelTemplate.refusesConfiguration(problem, device, configuration)) << configuration.text();
+        for (const Setting& a : configuration.entries()) {
+          for (const Setting& b : configuration.entries()) left.erase({a, b});
+        }
+      }
+      EXPECT_TRUE(left.empty()) << each.name << " " << id << ": " << left.begin()->first.first << " and "
+                                << left.begin()->second.first;
+    }
+  }
+  EXPECT_EQ(tested.size(), 9U);
+}
+
 }  // namespace
 }  // namespace tilewright::conformance
