@@ -99,12 +99,18 @@ def main():
             table.append(result)
             record(result, linear.line(result, options.precision))
         print("\n".join(linear.summary(table)), flush=True)
-    for title, table in (("attention, causal", prefill), ("attention, one query row (bar in microseconds)", decode)):
-        if table:
-            print(f"\n{title}; peers in TFLOP/s\n{attention.HEADER}", flush=True)
-        for spec, *bar in table:
-            result = attention.row(runtime, timer, spec, options.peers)
-            record(result, attention.line(result, *bar) if len(bar) == 2 else attention.line(result, None, bar[0]))
+    if prefill:
+        print(f"\nattention, causal; ours and peers in TFLOP/s\n{attention.PREFILL_HEADER}", flush=True)
+        table = []
+        for spec, anchor, bar in prefill:
+            table.append((attention.row(runtime, timer, spec, options.peers), anchor, bar))
+            record(table[-1][0], attention.prefillLine(*table[-1]))
+        print(attention.prefillSummary(table), flush=True)
+    if decode:
+        print(f"\nattention, one query row; microseconds as a graph, and of single launches\n{attention.DECODE_HEADER}", flush=True)
+        for spec, bar in decode:
+            result = attention.row(runtime, timer, spec, options.peers, launched=True)
+            record(result, attention.decodeLine(result, bar))
     if options.json:
         options.json.write_text("".join(json.dumps(result) + "\n" for result in results))
     for failure in failures:

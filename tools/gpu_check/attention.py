@@ -27,7 +27,7 @@ PREFILL = (
     ((1, 8, 8, 256, 16384, 16384), "cudnn", 1.22),
     ((1, 16, 8, 256, 8192, 8192), "cudnn", 1.05),
 )
-# The same shapes with one query row, and the microseconds that must not be passed.
+# One query row, and the microseconds that must not be passed. They were measured with launches one by one.
 DECODE = (((1, 32, 8, 128, 1, 4096), 11.0), ((1, 32, 8, 128, 1, 16384), 24.0), ((1, 32, 8, 128, 1, 65536), 70.0),
           ((16, 32, 8, 128, 1, 16384), 255.0))
 # Output against double precision, relative L2: P and the output are rounded to BF16, 2^-9 relative each at most, about 2.5e-3
@@ -69,8 +69,8 @@ def _error(out, q, k, v):
     return worst
 
 
-def row(runtime, timer, spec, peers):
-    """One line of either table as a dict."""
+def row(runtime, timer, spec, peers, launched=False):
+    """One line of either table as a dict; with `launched`, also the microseconds of launches outside a graph."""
     b, hq, hkv, d, lq, lkv = spec
     q, k, v = _operands(spec)
     out = torch.full_like(q, float("nan"))
@@ -84,10 +84,11 @@ def row(runtime, timer, spec, peers):
     if "triton" in peers:
         candidates |= attention_peers.tritonCandidates(q, k, v)
     times = timer.compare(candidates)
+    single = timer.compare({name: candidates[name] for name in ("ours", "fa2") if name in candidates}, False) if launched else {}
     failed = [] if error <= ERROR_LIMIT else [f"{plan.template}: error {error:.2e} above {ERROR_LIMIT}"]
     if not isinstance(times["ours"], float):
         failed.append(f"ours: {times['ours']}")
-    return {"spec": spec, "microseconds": times, "error": error, "plan": plan.describe(), "failed": failed,
+    return {"spec": spec, "microseconds": times, "launched": single, "error": error, "plan": plan.describe(), "failed": failed,
             "flops": 4 * b * hq * d * (lq * lkv - lq * (lq - 1) / 2)}
 
 
@@ -96,18 +97,46 @@ def best(times, name):
     return min((value for key, value in times.items() if key.startswith(name) and isinstance(value, float)), default=None)
 
 
-HEADER = "b,hq,hkv,d,lq,lkv".rjust(28) + "        us   TFLOP/s     cudnn       fa2    triton   ratio to     bar     error  plan"
+_SPEC = "b,hq,hkv,d,lq,lkv".rjust(28)
+PREFILL_HEADER = _SPEC + "        us   TFLOP/s     cudnn       fa2    triton   ratio to     bar     error  plan"
+DECODE_HEADER = _SPEC + "        us     cudnn       fa2    triton  launched       fa2     bar     error  plan"
 
 
-def line(result, anchor=None, bar=None):
-    times = result["microseconds"]
-    ours = best(times, "ours")
+def _number(value, digits):
+    return f"{value:10.{digits}f}" if value else "         -"
 
-    def rate(microseconds):
-        return f"{result['flops'] / microseconds / 1e6:10.0f}" if microseconds else "         -"
 
-    reference = best(times, anchor) if anchor else None
-    ratio = f"{reference / ours:5.2f} {anchor:<6}" if reference and ours else "     -      "
-    return (",".join(map(str, result["spec"])).rjust(28) + (f"{ours:10.1f}" if ours else "   refused") + rate(ours)
-            + "".join(rate(best(times, name)) for name in ("cudnn", "fa2", "triton")) + f"  {ratio}"
-            + (f"{bar:7.2f}" if bar else "      -") + f"{result['error']:10.1e}  {result['plan']}")
+def _peers(times):
+    return [best(times, name) for name in ("cudnn", "fa2", "triton")]
+
+
+def _spec(result):
+    return ",".join(map(str, result["spec"])).rjust(28)
+
+
+def prefillRatio(result, anchor):
+    """The anchor's time over ours, or None."""
+    ours, reference = best(result["microseconds"], "ours"), best(result["microseconds"], anchor)
+    return reference / ours if ours and reference else None
+
+
+def prefillLine(result, anchor, bar):
+    ours, ratio = best(result["microseconds"], "ours"), prefillRatio(result, anchor)
+    rates = [value and result["flops"] / value / 1e6 for value in [ours] + _peers(result["microseconds"])]
+    return (_spec(result) + _number(ours, 1) + "".join(_number(rate, 0) for rate in rates)
+            + (f"  {ratio:5.2f} {anchor:<6}" if ratio else "     -      ") + f"{bar:7.2f}{result['error']:10.1e}  {result['plan']}")
+
+
+def decodeLine(result, bar):
+    times, single = result["microseconds"], result["launched"]
+    return (_spec(result) + _number(best(times, "ours"), 1) + "".join(_number(value, 1) for value in _peers(times))
+            + _number(best(single, "ours"), 1) + _number(best(single, "fa2"), 1) + f"{bar:8.1f}{result['error']:10.1e}  {result['plan']}")
+
+
+def prefillSummary(results):
+    """How the rows of (result, anchor, bar) stand to their bars."""
+    over = [ratio / bar for result, anchor, bar in results if (ratio := prefillRatio(result, anchor))]
+    if not over:
+        return "no row has its anchor"
+    mean = math.exp(sum(map(math.log, over)) / len(over))
+    return f"{sum(each >= 1 for each in over)} of {len(over)} rows reach their bar; ratio over bar: geometric mean {mean:.3f}, least {min(over):.3f}"

@@ -7,13 +7,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.bias import causal_lower_right
 
 
-@triton.jit
-def _attentionKernel(Q, K, V, O, kvLen, qLen, capacity, qHead, qRow, kHead, kRow, oHead, oRow, scale,
-                     GROUP: tl.constexpr, D: tl.constexpr, TM: tl.constexpr, TN: tl.constexpr):
+@triton.jit(do_not_specialize=["group"])
+def _attentionKernel(Q, K, V, O, kvLen, qLen, capacity, qHead, qRow, kHead, kRow, oHead, oRow, scale, group,
+                     D: tl.constexpr, TM: tl.constexpr, TN: tl.constexpr):
     tile, head = tl.program_id(0), tl.program_id(1)
     qMap = tl.make_tensor_descriptor(Q + head * qHead, shape=[qLen, D], strides=[qRow, 1], block_shape=[TM, D])
-    kMap = tl.make_tensor_descriptor(K + (head // GROUP) * kHead, shape=[capacity, D], strides=[kRow, 1], block_shape=[TN, D])
-    vMap = tl.make_tensor_descriptor(V + (head // GROUP) * kHead, shape=[capacity, D], strides=[kRow, 1], block_shape=[TN, D])
+    kMap = tl.make_tensor_descriptor(K + (head // group) * kHead, shape=[capacity, D], strides=[kRow, 1], block_shape=[TN, D])
+    vMap = tl.make_tensor_descriptor(V + (head // group) * kHead, shape=[capacity, D], strides=[kRow, 1], block_shape=[TN, D])
     q = qMap.load([tile * TM, 0])
     maximum = tl.full([TM], -float("inf"), tl.float32)
     total, out = tl.zeros([TM], tl.float32), tl.zeros([TM, D], tl.float32)
