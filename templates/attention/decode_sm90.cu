@@ -281,7 +281,9 @@ __device__ __forceinline__ void attendPart(Shared& shared, const Params& p, cons
   const int rowWarp = warp / kKeyWarps, keyWarp = warp % kKeyWarps;
   const int firstKey = keyWarp * kWarpKeys, group = p.qHeads / p.kvHeads;
   const float c = p.scaleLog2;
+  // NOTE: the fence, because nothing else orders ldmatrix under way before the copy engine's writes to the block.
   const auto release = [&](U64* empty) {
+    fenceAsyncShared();
     __syncwarp();
     if (lane == 0) barrierArrive(sharedAddress(&empty[at.stage]));
   };

@@ -200,13 +200,11 @@ __device__ __forceinline__ void consume(Shared& shared, const Params& p, int wg)
   const auto releaseQ = [&] {
     if (thread == 0) barrierArrive(sharedAddress(&shared.qEmpty[qAt.stage]));
   };
-  // With Q in registers its buffer is free again at once.
+  // NOTE: fragments free their buffer only when the product that uses them is done: then they are in the registers of
+  // all four warps. An arrival behind ldmatrix is too early, even after a barrier: loads under way are ordered before
+  // the copy engine's writes by a proxy fence alone, and rows were multiplied with parts of the next tile's Q.
   const auto takeQ = [&] {
-    if constexpr (kQRegisters) {
-      loadQFragments(qBits, sharedAddress(shared.q[qAt.stage]), warpRow);
-      namedBarrier(ownBarrier, 128);
-      releaseQ();
-    }
+    if constexpr (kQRegisters) loadQFragments(qBits, sharedAddress(shared.q[qAt.stage]), warpRow);
   };
   const auto issueS = [&] {
     const U64 k = kTiles + kAt.stage * (kKvBytes >> 4);
@@ -242,9 +240,12 @@ __device__ __forceinline__ void consume(Shared& shared, const Params& p, int wg)
     const int lastNeeded = (lastKeyOf(work, groupRow + 63) + kTileN) / kTileN - 1;
     return max(0, min(work.first - lastNeeded, min(work.count, kStages) - 1));
   };
+  // NOTE: no product brings the four warps together here. Without the barrier a warp that comes after the stage's next
+  // load would wait for the one behind that, which needs this warp: a deadlock.
   const auto passOn = [&](U64* full, U64* empty, RingPosition& at, int count) {
     for (int i = 0; i < count; ++i) {
       barrierWait(sharedAddress(&full[at.stage]), at.phase);
+      namedBarrier(ownBarrier, 128);
       releaseBlock(empty, at);
     }
   };
@@ -292,6 +293,7 @@ __device__ __forceinline__ void consume(Shared& shared, const Params& p, int wg)
     wgmmaWait<0>();
     pinRegisters(s);
     releaseBlock(shared.kEmpty, kAt);
+    if constexpr (kQRegisters) releaseQ();
     softmaxStep<true>(s, rows, factor, c, limit - block * kTileN, limit - block * kTileN + kRowStep);
     packScores(pBits, s);
     clearTail(block, work.kvLen);

@@ -56,6 +56,15 @@ struct Work {
 };
 constexpr int kPartial = -1;
 
+// Why nothing is overwritten before all have read it. A product is one operation of a warpgroup's four warps: when one
+// of them sees it finished, all have passed their waits and all operands have been read. So one thread may speak for
+// its warpgroup at `empty`.
+//   q, k, v  `empty` counts the warpgroups that read them (K and V: of all CTAs of the cluster), each behind its last
+//            product from them; where no product reads them (blocks passed on), behind a barrier of the warpgroup
+//   v        zeros in its tail: each thread's proxy fence and a barrier of the warpgroup come before the product, hence
+//            before `empty`; all warpgroups write the same
+//   ring     ordinary loads, a barrier of the warpgroup, `ringEmpty`, ordinary stores: one proxy, so arrivals suffice
+//   mail     a number has decided about loads that ended kMailSlots - kStages - 1 tiles before its slot is rewritten
 struct alignas(1024) Shared {
   U8 q[kQStages][kQBytes];
   U8 k[kStages][kKvBytes];

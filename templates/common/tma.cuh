@@ -124,7 +124,9 @@ __device__ __forceinline__ void tmaStoreWaitAll() {
   asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
-/// Orders this thread's ordinary shared-memory writes before later accesses of the copy engine and of wgmma.
+/// Orders this thread's ordinary shared-memory accesses before later ones of the copy engine and of wgmma: writes that
+/// these read, and reads of what the copy engine overwrites. For neither is an arrival at an mbarrier enough: loads may
+/// still be under way behind it.
 __device__ __forceinline__ void fenceAsyncShared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
