@@ -91,7 +91,8 @@ struct Line {
 Result<Verdict> checkLinear(const Expectation& expected, Precision precision, const ReadOutput& read) {
   const LinearSamples& samples = expected.linear();
   const bool structured = isStructured(expected.options());
-  const double limit = linearNrmseLimit(expected.problem(), precision, expected.options());
+  const double limit = linearNrmseLimit(expected.problem(), precision, expected.options(),
+                                        static_cast<std::int64_t>(samples.columns.size()));
   const std::int64_t n = expected.problem().linear.n;
   Judge judge;
   std::vector<Line> columnLines(samples.columns.size());
@@ -112,7 +113,7 @@ Result<Verdict> checkLinear(const Expectation& expected, Precision precision, co
     for (std::int64_t j = 0; j < n; ++j) {
       const Bf16 result = got[static_cast<std::size_t>(j)];
       if (result.bits == kPoison16) judge.fault("out[{}, {}] was not written", row.index, j);
-      if (std::isnan(toFloat(result))) judge.fault("out[{}, {}] is NaN", row.index, j);
+      if (!std::isfinite(toFloat(result))) judge.fault("out[{}, {}] is {}", row.index, j, toFloat(result));
     }
     if (!structured && rowLine.exceeds(limit)) {
       judge.fault("row {} of out has a normalized error of {:.3g}, the limit is {:.3g}", row.index, rowLine.relative(),
@@ -194,11 +195,13 @@ Result<Verdict> checkAttention(const Expectation& expected, const ReadOutput& re
   return judge.finish();
 }
 
-/// Walks every element of an output buffer: each must be written and not NaN, and nothing else may be.
+/// Walks every element of an output buffer: each must be written and no NaN, nor infinite where that is no result, and
+/// nothing else may be written.
 template <typename Word>
 class WholeScan {
  public:
-  WholeScan(const Extent& extent, std::string name) : extent_(extent), name_(std::move(name)) {}
+  WholeScan(const Extent& extent, std::string name, bool mayBeInfinite)
+      : extent_(extent), name_(std::move(name)), mayBeInfinite_(mayBeInfinite) {}
 
   Result<void> load(const ReadOutput& read, Role role) {
     buffer_ = TW_TRY(HostBuffer::create(extent_.bytes));
@@ -215,10 +218,12 @@ class WholeScan {
     constexpr Word kExponent = sizeof(Word) == 2 ? Word{0x7f80} : static_cast<Word>(0x7f800000);
     constexpr Word kMagnitude = std::numeric_limits<Word>::max() / 2;
     const Word magnitude = word & kMagnitude;
-    if (!verdict.ok || magnitude <= kExponent) return;
+    if (!verdict.ok || magnitude < kExponent || (magnitude == kExponent && mayBeInfinite_)) return;
     verdict.ok = false;
     verdict.what = fmt::format("{}[{}] {}", name_, place(),
-                               word == std::numeric_limits<Word>::max() ? "was not written" : "is NaN");
+                               word == std::numeric_limits<Word>::max() ? "was not written"
+                               : magnitude == kExponent                 ? "is infinite"
+                                                                        : "is NaN");
   }
 
   /// After all elements: what is left must be untouched.
@@ -234,12 +239,13 @@ class WholeScan {
  private:
   Extent extent_;
   std::string name_;
+  bool mayBeInfinite_;
   HostBuffer buffer_;
 };
 
 Result<Verdict> scanWhole(const Expectation& expected, const ReadOutput& read, Verdict verdict) {
   const Strides& strides = expected.outStrides();
-  WholeScan<std::uint16_t> out(expected.outExtent(), "out");
+  WholeScan<std::uint16_t> out(expected.outExtent(), "out", false);
   TW_TRY(out.load(read, Role::kOut));
   if (expected.problem().isLinear()) {
     const LinearShape& shape = expected.problem().linear;
@@ -258,7 +264,7 @@ Result<Verdict> scanWhole(const Expectation& expected, const ReadOutput& read, V
       }
     }
     if (shape.logSumExp) {
-      WholeScan<std::uint32_t> lse(expected.lseExtent(), "lse");
+      WholeScan<std::uint32_t> lse(expected.lseExtent(), "lse", true);
       TW_TRY(lse.load(read, Role::kLse));
       for (std::int64_t i = 0; i < shape.batch * shape.qHeads * shape.qLen; ++i) {
         lse.visit(i, verdict, [&] { return fmt::format("{}", i); });

@@ -99,11 +99,12 @@ struct Verdict {
 using ReadOutput = std::function<Result<void>(Role role, std::int64_t firstByte, std::span<std::byte> to)>;
 
 /// Checks the sampled outputs against the tolerance of `precision` (the plan's, see Template::precision): every value
-/// written, none NaN, each error within its bound, and the normalized error within the precision's.
+/// written and finite, each error within its bound, and the normalized error within the precision's.
 /// Fails only if reading does.
 Result<Verdict> checkSamples(const Expectation& expected, Precision precision, const ReadOutput& read);
 
-/// checkSamples, and over the whole output: every element written and not NaN, no byte written outside the elements.
+/// checkSamples, and over the whole output: every element written and finite (a log-sum-exp may be -inf), no byte
+/// written outside the elements.
 Result<Verdict> checkWhole(const Expectation& expected, Precision precision, const ReadOutput& read);
 
 }  // namespace tilewright::reference

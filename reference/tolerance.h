@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <numbers>
 
 #include "reference/check.h"
 
@@ -60,28 +61,57 @@ inline double linearBound(const Problem& problem, Precision precision, bool stru
   return error + kBf16Unit * (std::fabs(value.value) + error) + std::numeric_limits<float>::min();
 }
 
-/// Largest normalized root-mean-square error over many outputs of a linear operation.
-inline double linearNrmseLimit(const Problem& problem, Precision precision, const OperandOptions& options) {
-  const bool outliers = options.activations == Activations::kOutliers;
+/// The slack of a root-mean-square over `count` errors: a mean square's relative deviation is about sqrt(2 / count),
+/// taken six times.
+inline double sampleSlack(std::int64_t count) {
+  return std::sqrt(1 + 6 * std::sqrt(2.0 / static_cast<double>(count)));
+}
+
+/// By how much the weights' rounding errors grow, in the root-mean-square of their sum, when all of a row's activations
+/// are equal.
+///
+/// Nothing then averages over the 32 weights of a sub-block whose codes are equal: they are the same value and err by
+/// the same amount. With codes of probabilities p_c and errors of variances v_c, a sub-block's sum of errors has the
+/// variance sum of E[n_c^2] v_c, where n_c is how often a code occurs: E[n_c^2] = 32 p_c + 32 31 p_c^2. Over that of
+/// independent errors, 32 sum of p_c v_c, this is
+///
+///   1 + 31 (sum of p_c^2 v_c) / (sum of p_c v_c)
+///
+/// Gaussian weights reach 16 codes evenly over +-2.05 deviations, what lies beyond takes the first or the last. Integer
+/// steps have equal v_c: the quotient is 0.078 and the growth 1.85. Floating-point formats have v_c in proportion to
+/// the value's square, and rare codes hold the large values: 0.0457 and 1.555.
+inline double equalCodesGrowth(Precision precision) {
+  return std::sqrt(1 + 31 * (precision == Precision::kInt8 ? 0.078 : 0.0457));
+}
+
+/// Largest normalized root-mean-square error over many outputs of a linear operation, `columns` of them from different
+/// rows of W.
+inline double linearNrmseLimit(const Problem& problem, Precision precision, const OperandOptions& options,
+                               std::int64_t columns) {
+  const bool blocks = problem.operation == Operation::kQ4kLinear;
+  // The specification's limits are for two equal and independent shares: weights and activations, or, in BF16, weights
+  // and output. Constant rows change both. The activations are exact (their one value is the largest), the weights'
+  // share grows as above, and the rows of the output are multiples of one another, so that only its columns are
+  // independent samples.
+  const bool constant = blocks && options.activations == Activations::kConstantRows;
+  const double weights = constant ? equalCodesGrowth(precision) : 1;
+  const double slack = constant ? sampleSlack(columns) : 1;
+  const double oneShare = weights / std::numbers::sqrt2;
   switch (precision) {
     case Precision::kExact:
     case Precision::kFast:
       // One rounding (the output) for BF16 weights: 2^-7 / sqrt(12), and FP32 sums that are off by less than a tenth of
       // it. Two independent ones (weights and output) for Q4_K: sqrt(2) of 0.166 %, the value for normal data, is 0.235
       // %; the specification says 0.3 %.
-      return problem.operation == Operation::kQ4kLinear ? 0.003 : 0x1p-7 / std::sqrt(12.0) * 1.1;
+      return blocks ? 0.003 * std::hypot(oneShare, 1 / std::numbers::sqrt2) * slack : 0x1p-7 / std::sqrt(12.0) * 1.1;
     case Precision::kFp8:
-      return 0.04;  // 2.65 % each for x and w: sqrt(2) of it is 3.75 %
+      return 0.04 * (constant ? oneShare * slack : 1);  // 2.65 % each for x and w: sqrt(2) of it is 3.75 %
     case Precision::kInt8:
-      return outliers ? 0.02 : 0.014;  // the specification's; per token and per row: 1.24 %
+      // The specification's; per token and per row: 1.24 %.
+      if (options.activations == Activations::kOutliers) return 0.02;
+      return 0.014 * (constant ? oneShare * slack : 1);
   }
   return 0;
-}
-
-/// The slack of a root-mean-square over `count` errors: a mean square's relative deviation is about sqrt(2 / count),
-/// taken six times.
-inline double sampleSlack(std::int64_t count) {
-  return std::sqrt(1 + 6 * std::sqrt(2.0 / static_cast<double>(count)));
 }
 
 /// Largest error of one output of attention in BF16.

@@ -1,5 +1,7 @@
 #include "tests/conformance/case.h"
 
+#include <algorithm>
+
 namespace tilewright::conformance {
 namespace {
 
@@ -27,6 +29,14 @@ Alignment alignmentOf(const Case& each) {
     }
   }
   return aligned ? Alignment::k16 : Alignment::kAny;
+}
+
+bool hasFlows(const Case& each) {
+  static constexpr std::string_view kNames[] = {
+      "rows_one",          "rows_tail_133", "padded_37_rows_seven", "padded_257_rows_133",   "padded_1638_rows_seven",
+      "columns_tail_1638", "bias",          "executorch_q_k_o",     "executorch_gate_up",    "kv_lengths_",
+      "fa3_1023x1024_",    "decode_16384",  "decode_4096",          "prefill_512x16384_d64", "head_dim_256_causal"};
+  return std::ranges::any_of(kNames, [&](std::string_view name) { return each.name.starts_with(name); });
 }
 
 std::vector<Case> casesOf(Operation operation) {

@@ -23,6 +23,9 @@ std::vector<Case> linearCases(Operation operation);
 std::vector<Case> attentionCases();
 std::vector<Case> casesOf(Operation operation);
 
+/// Whether the case also runs as a graph, on two streams, many times over and on fewer SMs.
+bool hasFlows(const Case& each);
+
 /// k16 if all bases, leading strides and inner strides keep that promise for the case's operands on a device that
 /// allocates at multiples of 256 bytes, else kAny.
 Alignment alignmentOf(const Case& each);

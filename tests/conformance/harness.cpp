@@ -9,6 +9,7 @@ namespace {
 constexpr std::size_t kGuardBytes = 4096;
 constexpr std::uint8_t kGuardValue = 0xa5;
 constexpr std::int64_t kWholeBytes = std::int64_t{1} << 30;
+constexpr int kManyRepeats = 1000;
 
 /// Values of two parameters.
 using Pair = std::pair<std::pair<std::size_t, std::int64_t>, std::pair<std::size_t, std::int64_t>>;
@@ -80,6 +81,11 @@ std::vector<Configuration> configurationsOf(const Template& kernelTemplate, cons
   return chosen;
 }
 
+DeviceInfo withUnits(DeviceInfo device, int units) {
+  if (units > 0) device.unitCount = units;
+  return device;
+}
+
 Harness::Harness(Device& device, Build build, Options options)
     : device_(device), build_(std::move(build)), options_(std::move(options)) {
   if (options_.sources.empty()) return;
@@ -103,9 +109,8 @@ Result<Harness::Data*> Harness::dataOf(const Case& each) {
 }
 
 Result<Harness::Loaded*> Harness::load(const Template& kernelTemplate, const Problem& problem,
-                                       const Configuration& configuration) {
-  const std::vector<BuildRequest> requests =
-      kernelTemplate.buildRequests(problem, device_.info(), configuration, sources_);
+                                       const DeviceInfo& device, const Configuration& configuration) {
+  const std::vector<BuildRequest> requests = kernelTemplate.buildRequests(problem, device, configuration, sources_);
   std::string key;
   for (const BuildRequest& request : requests) key += buildKey(request, "");
   if (const auto found = loaded_.find(key); found != loaded_.end()) return &found->second;
@@ -124,17 +129,17 @@ Result<Harness::Loaded*> Harness::load(const Template& kernelTemplate, const Pro
 }
 
 Result<Harness::Plan> Harness::prepare(const Template& kernelTemplate, const Problem& problem,
-                                       const Configuration& configuration) {
-  Plan plan{.kernelTemplate = &kernelTemplate, .problem = problem, .configuration = configuration};
-  plan.loaded = TW_TRY(load(kernelTemplate, problem, configuration));
+                                       const DeviceInfo& device, const Configuration& configuration) {
+  Plan plan{.kernelTemplate = &kernelTemplate, .problem = problem, .device = device, .configuration = configuration};
+  plan.loaded = TW_TRY(load(kernelTemplate, problem, device, configuration));
   const auto guarded = [&](std::int64_t bytes) -> Result<DeviceBuffer> {
     DeviceBuffer buffer = TW_TRY(device_.allocate(static_cast<std::size_t>(bytes) + kGuardBytes));
     TW_TRY(device_.fill(buffer.data(), 0xff, static_cast<std::size_t>(bytes)));
     TW_TRY(device_.fill(static_cast<std::byte*>(buffer.data()) + bytes, kGuardValue, kGuardBytes));
     return buffer;
   };
-  const std::int64_t workspaceBytes = kernelTemplate.workspaceBytes(problem, device_.info(), configuration);
-  const std::int64_t preparedBytes = kernelTemplate.preparedBytes(problem, device_.info(), configuration);
+  const std::int64_t workspaceBytes = kernelTemplate.workspaceBytes(problem, device, configuration);
+  const std::int64_t preparedBytes = kernelTemplate.preparedBytes(problem, device, configuration);
   plan.workspaceBytes = static_cast<std::size_t>(workspaceBytes), plan.workspace = TW_TRY(guarded(workspaceBytes));
   plan.preparedBytes = static_cast<std::size_t>(preparedBytes), plan.prepared = TW_TRY(guarded(preparedBytes));
   return plan;
@@ -143,7 +148,7 @@ Result<Harness::Plan> Harness::prepare(const Template& kernelTemplate, const Pro
 Result<void> Harness::enqueue(Plan& plan, const reference::DeviceOperands& operands, StreamHandle stream,
                               bool prepared) {
   LaunchList launches;
-  plan.kernelTemplate->encode(plan.problem, device_.info(), plan.configuration, operands.operands(),
+  plan.kernelTemplate->encode(plan.problem, plan.device, plan.configuration, operands.operands(),
                               plan.workspaceBytes > 0 ? plan.workspace.data() : nullptr,
                               prepared ? plan.prepared.data() : nullptr, launches);
   return device_.launch(launches, plan.loaded->kernels, stream);
@@ -172,7 +177,7 @@ Result<std::string> Harness::runConfiguration(Plan& plan, Data& data, int repeat
     if (prepared && plan.preparedBytes == 0) break;
     if (prepared) {
       LaunchList launches;
-      plan.kernelTemplate->encodePreparation(plan.problem, device_.info(), plan.configuration, data.operands.operands(),
+      plan.kernelTemplate->encodePreparation(plan.problem, plan.device, plan.configuration, data.operands.operands(),
                                              plan.prepared.data(), launches);
       TW_TRY(device_.launch(launches, plan.loaded->kernels, nullptr));
     }
@@ -184,9 +189,10 @@ Result<std::string> Harness::runConfiguration(Plan& plan, Data& data, int repeat
     }
   }
   if (repeats == 0) return "";
-  // The same plan gives the same bits.
+  // The same plan gives the same bits, and writes all of them each time.
   const OutputBits first = TW_TRY(outputBits(data.operands));
   for (int i = 0; i < repeats; ++i) {
+    TW_TRY(data.operands.poison(device_));
     TW_TRY(enqueue(plan, data.operands, nullptr, plan.preparedBytes > 0));
     TW_TRY(device_.synchronize());
     const OutputBits again = TW_TRY(outputBits(data.operands));
@@ -206,28 +212,29 @@ Result<Harness::OutputBits> Harness::outputBits(const reference::DeviceOperands&
                     TW_TRY(operands.download(device_, reference::Role::kLse))};
 }
 
-Outcome Harness::run(const Template& kernelTemplate, const Case& each) {
+Outcome Harness::runConfigurations(const Template& kernelTemplate, const Case& each, const DeviceInfo& device,
+                                   const std::function<int(bool isDefault)>& repeats) {
   Outcome outcome;
   if (!fault_.empty()) return {.excluded = fault_};
   const Problem problem = problemOf(each);
-  if (const auto refusal = kernelTemplate.refuses(problem, info())) {
+  if (const auto refusal = kernelTemplate.refuses(problem, device)) {
     return {.excluded = fmt::format("{}: {}", refusal->constraint, refusal->reason)};
   }
   bool standard = true;
-  for (const Configuration& configuration : configurationsOf(kernelTemplate, each, info(), options_.spread)) {
+  for (const Configuration& configuration : configurationsOf(kernelTemplate, each, device, options_.spread)) {
     const std::string name = fmt::format("{} {{{}}}", kernelTemplate.id(), configuration.text());
     const auto note = [&](const Error& error) {
       outcome.failures.push_back(fmt::format("{}: {}: {}{}{}", name, errorCodeName(error.code), error.message,
                                              error.log.empty() ? "" : "\n", error.log));
       if (error.code == ErrorCode::kDevice) fault_ = fmt::format("the device faulted in {} {}", name, each.name);
     };
-    if (const auto refusal = kernelTemplate.refusesConfiguration(problem, info(), configuration)) {
+    if (const auto refusal = kernelTemplate.refusesConfiguration(problem, device, configuration)) {
       outcome.failures.push_back(fmt::format("{}: refused its default: {}", name, refusal->reason));
       continue;
     }
-    Result<Plan> plan = prepare(kernelTemplate, problem, configuration);
+    Result<Plan> plan = prepare(kernelTemplate, problem, device, configuration);
     const bool refusedBuild = !plan && plan.error().code == ErrorCode::kUnsupported && !standard;
-    const bool repeat = std::exchange(standard, false);
+    const bool isDefault = std::exchange(standard, false);
     // A build that the template refuses is no candidate; of the default configuration it is an error.
     if (refusedBuild) continue;
     if (!plan) {
@@ -240,8 +247,7 @@ Outcome Harness::run(const Template& kernelTemplate, const Case& each) {
       break;
     }
     ++outcome.configurations;
-    const Result<std::string> wrong = runConfiguration(
-        *plan, **data, repeat || (each.everyPair && info().kind == DeviceKind::kCuda) ? options_.repeats : 0);
+    const Result<std::string> wrong = runConfiguration(*plan, **data, repeats(isDefault));
     if (!wrong) {
       note(wrong.error());
     } else if (!wrong->empty()) {
@@ -250,6 +256,16 @@ Outcome Harness::run(const Template& kernelTemplate, const Case& each) {
     if (!fault_.empty()) break;
   }
   return outcome;
+}
+
+Outcome Harness::run(const Template& kernelTemplate, const Case& each, int units) {
+  const bool all = each.everyPair && info().kind == DeviceKind::kCuda;
+  return runConfigurations(kernelTemplate, each, withUnits(info(), units),
+                           [&](bool isDefault) { return isDefault || all ? options_.repeats : 0; });
+}
+
+Outcome Harness::runRepeatedly(const Template& kernelTemplate, const Case& each) {
+  return runConfigurations(kernelTemplate, each, info(), [](bool) { return kManyRepeats; });
 }
 
 }  // namespace tilewright::conformance

@@ -39,6 +39,11 @@ Problem problemOf(const Case& each);
 std::vector<Configuration> configurationsOf(const Template& kernelTemplate, const Case& each, const DeviceInfo& device,
                                             int spread);
 
+/// Counts of SMs for which cases with flows are planned anew, where a device has more.
+inline constexpr std::array kFewerUnits{1, 7, 114};
+/// The device as it would be with `units` SMs; 0: as it is.
+DeviceInfo withUnits(DeviceInfo device, int units);
+
 class Harness {
  public:
   Harness(Device& device, Build build, Options options);
@@ -47,13 +52,16 @@ class Harness {
   const DeviceInfo& info() const { return device_.info(); }
 
   /// The default configuration and a spread of others, each checked at every output (or at samples, of more than 1
-  /// GiB).
-  Outcome run(const Template& kernelTemplate, const Case& each);
+  /// GiB). With `units` the plans are those of a device with so many SMs: their grids are smaller than the card.
+  Outcome run(const Template& kernelTemplate, const Case& each, int units = 0);
+  /// The same configurations, each of which must give the same bits in a thousand further runs.
+  Outcome runRepeatedly(const Template& kernelTemplate, const Case& each);
 
   /// The default configuration, of a case of every pair all of its configurations, captured as graphs and replayed with
-  /// other kv lengths in the same buffers. GPUs only.
+  /// other values and kv lengths in the same buffers. GPUs only.
   Outcome runGraph(const Template& kernelTemplate, const Case& each);
-  /// The same configurations on two streams at once, on operands of their own. GPUs only.
+  /// The same configurations on two streams at once, on operands of their own: each gives the bits that it gives alone.
+  /// GPUs only.
   Outcome runStreams(const Template& kernelTemplate, const Case& each);
 
  private:
@@ -72,6 +80,7 @@ class Harness {
   struct Plan {
     const Template* kernelTemplate = nullptr;
     Problem problem;
+    DeviceInfo device;
     Configuration configuration;
     Loaded* loaded = nullptr;
     std::size_t workspaceBytes = 0, preparedBytes = 0;
@@ -88,12 +97,17 @@ class Harness {
 
   Result<Data> makeData(const Case& each);
   Result<Data*> dataOf(const Case& each);
-  Result<Loaded*> load(const Template& kernelTemplate, const Problem& problem, const Configuration& configuration);
-  Result<Plan> prepare(const Template& kernelTemplate, const Problem& problem, const Configuration& configuration);
+  Result<Loaded*> load(const Template& kernelTemplate, const Problem& problem, const DeviceInfo& device,
+                       const Configuration& configuration);
+  Result<Plan> prepare(const Template& kernelTemplate, const Problem& problem, const DeviceInfo& device,
+                       const Configuration& configuration);
   Result<void> enqueue(Plan& plan, const reference::DeviceOperands& operands, StreamHandle stream, bool prepared);
   /// Empty if right, else what is wrong.
   Result<std::string> judge(Plan& plan, const Data& data);
   Result<std::string> runConfiguration(Plan& plan, Data& data, int repeats);
+  /// `repeats` answers for the default configuration (true) and for the others.
+  Outcome runConfigurations(const Template& kernelTemplate, const Case& each, const DeviceInfo& device,
+                            const std::function<int(bool isDefault)>& repeats);
   Result<OutputBits> outputBits(const reference::DeviceOperands& operands);
   Result<void> replayGraphs(std::vector<FlowPlan>& plans, const Case& each);
   Result<void> overlapStreams(std::vector<FlowPlan>& plans, const Case& each);

@@ -27,7 +27,7 @@ Outcome Harness::withPlans(const Template& kernelTemplate, const Case& each,
   std::vector<FlowPlan> plans;
   const std::string place = fmt::format("{} {}", kernelTemplate.id(), each.name);
   for (const Configuration& configuration : configurationsOf(kernelTemplate, each, info(), 0)) {
-    Result<Plan> plan = prepare(kernelTemplate, problem, configuration);
+    Result<Plan> plan = prepare(kernelTemplate, problem, info(), configuration);
     if (plan) {
       plans.push_back({.plan = *std::move(plan)});
     } else if (plan.error().code != ErrorCode::kUnsupported || outcome.configurations == 0) {
@@ -79,7 +79,16 @@ Result<void> Harness::replayGraphs(std::vector<FlowPlan>& plans, const Case& eac
       if (TW_TRY(outputBits(data.operands)) != bits) flow.wrong = fmt::format("replay {} differs from others", i + 2);
     }
   }
-  if (each.problem.isLinear()) return {};
+
+  // Other values in the addresses that the graphs hold.
+  if (each.problem.isLinear()) {
+    Case other = each;
+    ++other.operands.seed;
+    data.host = TW_TRY(reference::makeOperands(other.problem, other.operands));
+    TW_TRY(data.operands.rewrite(device_, data.host));
+    data.expected = reference::Expectation::compute(data.host, {.budget = options_.budget});
+    return replayAndJudge("replay with other values");
+  }
 
   // Other kv lengths, with keys and values that fit them, in the addresses that the graphs hold: from -1 to beyond the
   // capacity, then the whole buffer, then one key of it.
@@ -113,9 +122,12 @@ Result<void> Harness::overlapStreams(std::vector<FlowPlan>& plans, const Case& e
   const std::unique_ptr<CudaStream> stream = TW_TRY(makeStream(options_)), other = TW_TRY(makeStream(options_));
   for (std::size_t i = 0; i < plans.size(); ++i) {
     FlowPlan& flow = plans[i];
+    TW_TRY(enqueue(flow.plan, data.operands, stream->handle(), false));
+    TW_TRY(stream->synchronize());
+    const OutputBits alone = TW_TRY(outputBits(data.operands));
     for (const std::size_t beside : {i, (i + 1) % plans.size()}) {
       Plan& neighbour = plans[beside].plan;
-      Plan second = TW_TRY(prepare(*neighbour.kernelTemplate, neighbour.problem, neighbour.configuration));
+      Plan second = TW_TRY(prepare(*neighbour.kernelTemplate, neighbour.problem, neighbour.device, neighbour.configuration));
       TW_TRY(data.operands.poison(device_));
       TW_TRY(otherData.operands.poison(device_));
       for (int round = 0; round < kRounds; ++round) {
@@ -127,6 +139,9 @@ Result<void> Harness::overlapStreams(std::vector<FlowPlan>& plans, const Case& e
       if (!flow.wrong.empty()) continue;
       const std::string own = TW_TRY(judge(flow.plan, data)), others = TW_TRY(judge(second, otherData));
       if (!own.empty()) flow.wrong = fmt::format("beside {{{}}}: {}", second.configuration.text(), own);
+      if (own.empty() && TW_TRY(outputBits(data.operands)) != alone) {
+        flow.wrong = fmt::format("beside {{{}}}: the bits differ from those of a run alone", second.configuration.text());
+      }
       if (!others.empty()) flow.wrong = fmt::format("{{{}}} beside it: {}", second.configuration.text(), others);
     }
   }

@@ -72,6 +72,25 @@ INSTANTIATE_TEST_SUITE_P(Operations, NativeConformance,
                          testing::Values(Operation::kLinear, Operation::kQ4kLinear, Operation::kAttention),
                          [](const auto& operation) { return std::string(operationName(operation.param)); });
 
+Case smallCase() {
+  return {.name = "small", .problem = {.operation = Operation::kLinear, .linear = {.n = 16, .k = 32, .m = 24}}};
+}
+
+TEST_F(HarnessTest, aThousandRunsShowWhatOneOfFiveHundredDoes) {
+  const auto rare = makeNativeTemplate(Operation::kLinear, Mistake::kDiffersRarely);
+  EXPECT_THAT(harness_.run(*rare, smallCase()).failures, testing::IsEmpty());
+  EXPECT_THAT(harness_.runRepeatedly(*rare, smallCase()).failures,
+              testing::Contains(HasSubstr("differs from the first one")));
+  const auto right = makeNativeTemplate(Operation::kLinear, Mistake::kNone);
+  EXPECT_THAT(harness_.runRepeatedly(*right, smallCase()).failures, testing::IsEmpty());
+}
+
+TEST_F(HarnessTest, plansForFewerUnitsThanTheDeviceHas) {
+  const auto wrong = makeNativeTemplate(Operation::kLinear, Mistake::kTakesEightBlocks);
+  EXPECT_THAT(harness_.run(*wrong, smallCase(), 8).failures, testing::IsEmpty());
+  EXPECT_THAT(harness_.run(*wrong, smallCase(), 7).failures, testing::Contains(HasSubstr("was not written")));
+}
+
 TEST_F(HarnessTest, reportsWhatATemplateRefuses) {
   const auto attention = makeNativeTemplate(Operation::kAttention, Mistake::kNone);
   const Outcome outcome = harness_.run(*attention, linearCases(Operation::kLinear).front());
@@ -139,6 +158,112 @@ TEST(Cases, promiseOnlyTheAlignmentThatTheirOperandsHave) {
   }
   EXPECT_GT(promised, 100);
   EXPECT_GT(others, 50);
+}
+
+/// An edge that every template of q4k_linear for Hopper must be shown to get right.
+struct Edge {
+  std::string_view name;
+  bool (*holds)(const Case& each);
+  bool fewRows = true;  ///< a template for few rows takes it too
+};
+
+constexpr double kTwoTo31 = 2147483648.0;
+
+constexpr Edge kEdges[] = {
+    {"n_37", [](const Case& c) { return c.problem.linear.n == 37; }},
+    {"n_257", [](const Case& c) { return c.problem.linear.n == 257; }},
+    {"n_1638", [](const Case& c) { return c.problem.linear.n == 1638; }},
+    {"n_37_split", [](const Case& c) { return c.problem.linear.n == 37 && c.problem.linear.k >= 4096; }},
+    {"k_256", [](const Case& c) { return c.problem.linear.k == 256; }},
+    {"k_28672", [](const Case& c) { return c.problem.linear.k == 28672; }, false},
+    {"k_28672_weights_1e-3",
+     [](const Case& c) { return c.problem.linear.k == 28672 && c.operands.weightScale == 1e-3; }, false},
+    {"k_28672_weights_1e2", [](const Case& c) { return c.problem.linear.k == 28672 && c.operands.weightScale == 1e2; },
+     false},
+    {"k_147456", [](const Case& c) { return c.problem.linear.k == 147456; }},
+    {"m_0", [](const Case& c) { return c.problem.linear.m == 0; }},
+    {"m_1", [](const Case& c) { return c.problem.linear.m == 1; }},
+    {"m_7", [](const Case& c) { return c.problem.linear.m == 7; }},
+    {"m_133", [](const Case& c) { return c.problem.linear.m == 133; }, false},
+    {"m_133_ragged", [](const Case& c) { return c.problem.linear.m == 133 && c.problem.linear.n % 8 != 0; }, false},
+    {"m_61681", [](const Case& c) { return c.problem.linear.m == 61681; }, false},
+    {"w_beyond_2^31",
+     [](const Case& c) {
+       return static_cast<double>(c.problem.linear.n) * static_cast<double>(c.problem.linear.k) > kTwoTo31;
+     }},
+    {"out_beyond_2^31",
+     [](const Case& c) {
+       return static_cast<double>(c.problem.linear.n) * static_cast<double>(c.problem.linear.m) > kTwoTo31;
+     }},
+    {"x_beyond_2^31",
+     [](const Case& c) {
+       return static_cast<double>(c.problem.linear.m) * static_cast<double>(c.problem.linear.k) > kTwoTo31;
+     },
+     false},
+    {"x_strided", [](const Case& c) { return c.operands.xPadding > 0; }},
+    {"out_strided", [](const Case& c) { return c.operands.outPadding > 0; }},
+    {"base_offset", [](const Case& c) { return c.operands.baseOffset > 0; }},
+    {"bias", [](const Case& c) { return c.problem.linear.bias; }},
+    {"bias_ragged", [](const Case& c) { return c.problem.linear.bias && c.problem.linear.n % 8 != 0; }},
+    {"bias_deep", [](const Case& c) { return c.problem.linear.bias && c.problem.linear.k >= 2048; }},
+    {"x_outliers", [](const Case& c) { return c.operands.activations == reference::Activations::kOutliers; }},
+    {"x_zero_rows", [](const Case& c) { return c.operands.activations == reference::Activations::kZeroRows; }},
+    {"x_constant_rows", [](const Case& c) { return c.operands.activations == reference::Activations::kConstantRows; }},
+    {"x_extremes", [](const Case& c) { return c.operands.activations == reference::Activations::kExtremes; }},
+    {"x_large", [](const Case& c) { return c.operands.activations == reference::Activations::kLarge; }},
+    {"w_only_mins", [](const Case& c) { return c.operands.weights == reference::Weights::kOnlyMins; }},
+    {"w_negative", [](const Case& c) { return c.operands.weights == reference::Weights::kNegativeSteps; }},
+    {"w_any_bits", [](const Case& c) { return c.operands.weights == reference::Weights::kAnyBits; }},
+    {"weights_1e-3", [](const Case& c) { return c.operands.weightScale == 1e-3; }},
+    {"weights_1e2", [](const Case& c) { return c.operands.weightScale == 1e2; }},
+    {"flows", [](const Case& c) { return hasFlows(c); }},
+    {"flows_ragged", [](const Case& c) { return hasFlows(c) && c.problem.linear.n % 8 != 0; }},
+};
+
+TEST(Cases, everyHopperTemplateTakesEveryEdge) {
+  const DeviceInfo device = nominalDevice("sm_90a").value();
+  const std::vector<Case> cases = linearCases(Operation::kQ4kLinear);
+  for (const auto& [id, precision] : {std::pair{"q4k_linear.fused_sm90", Precision::kInt8},
+                                      {"q4k_linear.fused_sm90", Precision::kFp8},
+                                      {"q4k_linear.exact_sm90", Precision::kExact},
+                                      {"q4k_linear.small_m_sm90", Precision::kInt8},
+                                      {"q4k_linear.plain_cuda", Precision::kExact}}) {
+    const Template& kernelTemplate = *findTemplate(id);
+    for (const Edge& edge : kEdges) {
+      if (!edge.fewRows && id == std::string_view("q4k_linear.small_m_sm90")) continue;
+      EXPECT_TRUE(std::ranges::any_of(cases,
+                                      [&](const Case& each) {
+                                        return each.problem.linear.precision == precision && edge.holds(each) &&
+                                               !kernelTemplate.refuses(problemOf(each), device);
+                                      }))
+          << id << " " << precisionName(precision) << " runs no case of " << edge.name;
+    }
+  }
+}
+
+TEST(Cases, spreadVisitsEveryValueOfTheHopperTemplates) {
+  const DeviceInfo device = nominalDevice("sm_90a").value();
+  const std::vector<Case> cases = linearCases(Operation::kQ4kLinear);
+  const auto valuesOf = [](const std::vector<Configuration>& configurations, std::set<std::string>& to) {
+    for (const Configuration& configuration : configurations) {
+      for (const auto& [name, value] : configuration.entries()) to.insert(fmt::format("{}={}", name, value));
+    }
+  };
+  for (const auto& [id, precision] : {std::pair{"q4k_linear.fused_sm90", Precision::kFast},
+                                      {"q4k_linear.exact_sm90", Precision::kExact},
+                                      {"q4k_linear.small_m_sm90", Precision::kInt8}}) {
+    const Template& kernelTemplate = *findTemplate(id);
+    std::set<std::string> visited, accepted;
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      const Problem problem = problemOf(cases[i]);
+      if (problem.linear.precision != precision || kernelTemplate.refuses(problem, device)) continue;
+      valuesOf(configurationsOf(kernelTemplate, cases[i], device, 1), visited);
+      // What a space holds hardly differs from case to case.
+      if (i % 16 == 0) valuesOf(enumerateConfigurations(kernelTemplate, problem, device), accepted);
+    }
+    EXPECT_GT(accepted.size(), 10U) << id;
+    for (const std::string& value : accepted) EXPECT_TRUE(visited.contains(value)) << id << " never runs " << value;
+  }
 }
 
 TEST(Cases, spreadVisitsTheWholeSpaceOverTheCases) {

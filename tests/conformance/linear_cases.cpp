@@ -15,7 +15,12 @@ struct Size {
   std::int64_t n, k, m;
   bool bias = false;
   bool huge = false;
+  bool padded =
+      false;  ///< rows of out start at multiples of 16 bytes, whatever n is: templates with TMA take no others
 };
+
+// Of the template for few rows, whose out passes 2^31 elements only with weights of 9 GiB.
+constexpr Size kHugeOutOfFewRows = {"huge_out_few_rows", 67200000, 256, 32, false, true};
 
 constexpr Size kSizes[] = {
     // Edges of rows.
@@ -35,6 +40,18 @@ constexpr Size kSizes[] = {
     {"columns_tail_37", 37, 512, 64},
     {"columns_tail_257", 257, 256, 33},
     {"columns_tail_1638", 1638, 256, 17},
+    // The same, and of rows, where templates with TMA take them.
+    {"padded_37_rows_one", 37, 512, 1, false, false, true},
+    {"padded_37_rows_seven", 37, 4096, 7, true, false, true},
+    {"padded_37_rows_133", 37, 1024, 133, false, false, true},
+    {"padded_257_rows_zero", 257, 512, 0, true, false, true},
+    {"padded_257_rows_17", 257, 2048, 17, true, false, true},
+    {"padded_257_rows_133", 257, 8192, 133, true, false, true},
+    {"padded_1638_rows_seven", 1638, 2048, 7, true, false, true},
+    {"padded_1638_rows_133", 1638, 4096, 133, false, false, true},
+    {"padded_1638_rows_300", 1638, 1024, 300, true, false, true},
+    {"padded_37_depth_147456", 37, 147456, 3, true, false, true},
+    {"padded_37_rows_61681", 37, 256, 61681, false, false, true},
     // Edges of k: one super-block, a prime number of them, many.
     {"depth_one_block", 64, 256, 16},
     {"depth_three_blocks", 64, 768, 16},
@@ -44,6 +61,7 @@ constexpr Size kSizes[] = {
     {"bias", 256, 512, 40, true},
     {"bias_row", 256, 512, 1, true},
     {"bias_columns_tail", 37, 256, 7, true},
+    {"bias_deep", 320, 14336, 40, true},
     // ExecuTorch's int4 dispatch, family and shim tests.
     {"executorch_256x512", 256, 512, 64},
     {"executorch_768x256", 768, 256, 6},
@@ -80,6 +98,7 @@ constexpr Size kSizes[] = {
     {"huge_weights", 73728, 36864, 3, false, true},
     {"huge_weights_rows", 73728, 36864, 128, true, true},
     {"huge_x", 37, 36864, 61681, false, true},
+    {"huge_x_padded", 37, 36864, 61681, false, true, true},
 };
 
 // `linear` takes any k.
@@ -135,7 +154,8 @@ std::vector<Layout> blockValues() {
 std::vector<Case> linearCases(Operation operation) {
   std::vector<Case> cases;
   const bool blocks = operation == Operation::kQ4kLinear;
-  const auto add = [&](const Size& size, Precision precision, std::string name, const OperandOptions& operands = {}) {
+  const auto add = [&](const Size& size, Precision precision, std::string name, OperandOptions operands = {}) {
+    if (size.padded) operands.outPadding = (8 - size.n % 8) % 8;
     const LinearShape shape{.n = size.n, .k = size.k, .m = size.m, .precision = precision, .bias = size.bias};
     cases.push_back({.name = std::move(name),
                      .problem = {.operation = operation, .linear = shape},
@@ -147,6 +167,9 @@ std::vector<Case> linearCases(Operation operation) {
   for (const Precision precision : precisions) {
     const std::string suffix = blocks ? fmt::format("_{}", precisionName(precision)) : "";
     for (const Size& size : kSizes) add(size, precision, std::string(size.name) + suffix);
+    if (precision == Precision::kInt8) {
+      add(kHugeOutOfFewRows, precision, fmt::format("{}{}", kHugeOutOfFewRows.name, suffix));
+    }
     if (!blocks) {
       for (const Size& size : kDepths) add(size, precision, std::string(size.name));
     }
@@ -165,9 +188,15 @@ std::vector<Case> linearCases(Operation operation) {
       add({name, 320, 1024, 70}, precision, fmt::format("{}{}", name, suffix), operands);
       add({name, 272, 1024, 4}, precision, fmt::format("{}_few_rows{}", name, suffix), operands);
     }
-    // Errors must not grow with k.
-    add({"", 96, 28672, 40}, precision, "depth_28672" + suffix);
-    add({"", 96, 28672, 40}, precision, "depth_28672_x_outliers" + suffix, {.activations = Activations::kOutliers});
+    // Errors must not grow with k, whatever the weights' size.
+    for (const auto& [name, operands] : std::initializer_list<Layout>{
+             {"depth_28672", {}},
+             {"depth_28672_x_outliers", {.activations = Activations::kOutliers}},
+             {"depth_28672_weights_1e-3", {.weightScale = 1e-3}},
+             {"depth_28672_weights_1e2", {.weightScale = 1e2}},
+         }) {
+      add({"", 96, 28672, 40}, precision, fmt::format("{}{}", name, suffix), operands);
+    }
   }
   return cases;
 }

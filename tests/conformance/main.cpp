@@ -5,12 +5,14 @@
 //   conformance --compile-only --cubins c            fills a folder of builds where there is no GPU
 //   conformance_gpu --device cuda:0 --cubins c --no-build --huge
 //
-// Tests are named <operation>.<case>/<template>; <operation>_graph and <operation>_streams hold the flows that only
-// GPUs have. What a template refuses is skipped with its reason, and counted at the end.
+// Tests are named <operation>.<case>/<template>. Flows that only GPUs have follow in <operation>_graph (captured and
+// replayed), _streams (two at once), _repeats (1000 runs, equal bits) and _units (planned for fewer SMs than there are).
+// What a template refuses is skipped with its reason, and counted at the end.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <iterator>
 #include <map>
 
@@ -43,28 +45,38 @@ class CaseTest : public testing::Test {
   Exclusions& exclusions_;
 };
 
-/// Cases that also run as a graph and on two streams.
-bool hasFlows(const Case& each) {
-  static constexpr std::string_view kNames[] = {"rows_one",
-                                                "rows_tail_133",
-                                                "columns_tail_1638",
-                                                "bias",
-                                                "executorch_q_k_o",
-                                                "executorch_gate_up",
-                                                "kv_lengths_",
-                                                "fa3_1023x1024_",
-                                                "decode_16384",
-                                                "decode_4096",
-                                                "prefill_512x16384_d64",
-                                                "head_dim_256_causal",
-                                                "every_pair_lengths_",
-                                                "every_pair_long_"};
-  return std::ranges::any_of(kNames, [&](std::string_view name) { return each.name.starts_with(name); });
-}
+/// One way in which a template runs on a case, with the suffixes of its test's names.
+struct Flow {
+  std::string_view suite;
+  std::string name{};
+  int units = 0;  ///< SMs for which plans are made; 0: the device's
+  std::function<Outcome(Harness&, const Template&, const Case&)> run;
+};
 
-/// Graphs change the kv lengths between replays.
-bool hasGraph(const Case& each) {
-  return hasFlows(each) && (each.problem.isLinear() || !each.operands.kvLens.empty());
+std::vector<Flow> flowsOf(const Case& each, const DeviceInfo& device) {
+  std::vector<Flow> flows;
+  const auto add = [&](std::string_view suite, Outcome (Harness::*run)(const Template&, const Case&)) {
+    flows.push_back({.suite = suite, .run = std::mem_fn(run)});
+  };
+  const auto addPlain = [&](std::string_view suite, std::string name, int units) {
+    const auto run = [units](Harness& harness, const Template& kernelTemplate, const Case& chosen) {
+      return harness.run(kernelTemplate, chosen, units);
+    };
+    flows.push_back({.suite = suite, .name = std::move(name), .units = units, .run = run});
+  };
+  addPlain("", "", 0);
+  if (device.kind != DeviceKind::kCuda || !hasFlows(each)) return flows;
+  // Graphs change the kv lengths between replays.
+  if (each.problem.isLinear() || !each.operands.kvLens.empty()) add("_graph", &Harness::runGraph);
+  add("_streams", &Harness::runStreams);
+  // A thousand runs, or three more plans, of so many configurations would take too long.
+  if (each.everyPair) return flows;
+  constexpr double kManyTimes = 3e10;  // flops that a GPU does a thousand times within seconds
+  if (flops(each.problem) <= kManyTimes) add("_repeats", &Harness::runRepeatedly);
+  for (const int units : kFewerUnits) {
+    if (units < device.unitCount) addPlain("_units", fmt::format("_on_{}", units), units);
+  }
+  return flows;
 }
 
 class Registration {
@@ -79,13 +91,10 @@ class Registration {
     for (const Template* each : allTemplates()) {
       if (each->operation() == operation && runsHere(*each, cases)) templates.push_back(each);
     }
-    const bool gpu = harness_.info().kind == DeviceKind::kCuda;
     for (const Case& each : cases) {
       if (!isWanted(each)) continue;
       for (const Template* kernelTemplate : templates) {
-        add(suite, each, *kernelTemplate, &Harness::run);
-        if (gpu && hasGraph(each)) add(suite + "_graph", each, *kernelTemplate, &Harness::runGraph);
-        if (gpu && hasFlows(each)) add(suite + "_streams", each, *kernelTemplate, &Harness::runStreams);
+        for (const Flow& flow : flowsOf(each, harness_.info())) add(suite, each, *kernelTemplate, flow);
       }
     }
   }
@@ -123,12 +132,12 @@ class Registration {
     return options.maxFlops == 0 || flops(each.problem) <= options.maxFlops;
   }
 
-  void add(const std::string& suite, const Case& each, const Template& kernelTemplate,
-           Outcome (Harness::*flow)(const Template&, const Case&)) {
+  void add(const std::string& operation, const Case& each, const Template& kernelTemplate, const Flow& flow) {
     const std::string id(kernelTemplate.id());
-    const std::string name = each.name + "/" + id.substr(id.find('.') + 1);
-    jobs_[suite + "." + name] = {.kernelTemplate = &kernelTemplate, .each = &each};
-    const auto run = [this, &each, &kernelTemplate, flow] { return (harness_.*flow)(kernelTemplate, each); };
+    const std::string suite = fmt::format("{}{}", operation, flow.suite);
+    const std::string name = fmt::format("{}{}/{}", each.name, flow.name, id.substr(id.find('.') + 1));
+    jobs_[suite + "." + name] = {.kernelTemplate = &kernelTemplate, .each = &each, .units = flow.units};
+    const auto run = [this, &each, &kernelTemplate, run = flow.run] { return run(harness_, kernelTemplate, each); };
     testing::RegisterTest(suite.c_str(), name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
                           [this, run, id]() -> testing::Test* { return new CaseTest(run, id, exclusions_); });
   }
@@ -167,7 +176,8 @@ int compileAll(const Options& options, Toolchain& toolchain) {
   for (const Case& each : cases) {
     if (each.huge && !options.huge) continue;
     for (const Template* kernelTemplate : allTemplates()) {
-      if (kernelTemplate->operation() == each.problem.operation) jobs.push_back({kernelTemplate, &each});
+      if (kernelTemplate->operation() != each.problem.operation) continue;
+      for (const Flow& flow : flowsOf(each, *device)) jobs.push_back({kernelTemplate, &each, flow.units});
     }
   }
   const Result<void> built = toolchain.prebuild(jobs, *device);

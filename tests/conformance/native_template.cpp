@@ -19,7 +19,7 @@ struct LinearArguments {
   const std::byte* w;
   const Bf16* bias;
   Bf16* out;
-  std::int64_t outStride, n, k, m, isQ4k;
+  std::int64_t outStride, n, k, m, isQ4k, units;
   std::byte* workspaceEnd;
 };
 struct AttentionArguments {
@@ -89,6 +89,7 @@ void computeLinear(LinearArguments a, Mistake mistake) {
   for (std::int64_t j = 0; j < columns; ++j) {
     decode(a, j, mistake, w);
     for (std::int64_t i = 0; i < rows; ++i) {
+      if (mistake == Mistake::kTakesEightBlocks && i % 8 >= a.units) continue;
       const Bf16* x = a.x + i * denseX;
       float sum = 0, largest = 0;
       for (std::int64_t c = 0; c < depth; ++c) {
@@ -105,6 +106,7 @@ void computeLinear(LinearArguments a, Mistake mistake) {
     for (std::int64_t i = 0; i < rows; ++i) a.out[i * a.outStride + a.n] = toBf16(0);
   }
   if (mistake == Mistake::kDiffersByRun && rows > 0 && runs++ % 2 == 1) a.out[0].bits ^= 1;
+  if (mistake == Mistake::kDiffersRarely && rows > 0 && runs++ % 512 == 511) a.out[0].bits ^= 1;
 }
 
 Bf16 at(const Bf16* base, const Strides& s, std::int64_t b, std::int64_t h, std::int64_t l, std::int64_t c) {
@@ -252,7 +254,7 @@ class NativeTemplate final : public Template {
   }
   std::int64_t workspaceBytes(const Problem&, const DeviceInfo&, const Configuration&) const override { return 256; }
 
-  void encode(const Problem& problem, const DeviceInfo&, const Configuration&, const Operands& operands,
+  void encode(const Problem& problem, const DeviceInfo& device, const Configuration&, const Operands& operands,
               void* workspace, const void*, LaunchList& launches) const override {
     KernelArguments& arguments = launches.addKernel(0, {}, {}).arguments;
     if (problem.isLinear()) {
@@ -268,6 +270,7 @@ class NativeTemplate final : public Template {
                                         .k = shape.k,
                                         .m = shape.m,
                                         .isQ4k = problem.operation == Operation::kQ4kLinear,
+                                        .units = device.unitCount,
                                         .workspaceEnd = static_cast<std::byte*>(workspace) + 256});
       return;
     }
@@ -318,6 +321,8 @@ constexpr std::array<std::string_view, kMistakes> kNames{"none",
                                                          "differsByRun",
                                                          "overrunsWorkspace",
                                                          "mostRowsAtOnce",
+                                                         "differsRarely",
+                                                         "takesEightBlocks",
                                                          "trustsHint",
                                                          "ignoresKvLength",
                                                          "mirrorsNegative",
@@ -349,7 +354,8 @@ std::vector<Mistake> mistakesOf(Operation operation) {
   for (std::size_t i = 1; i < kMistakes; ++i) {
     const auto mistake = static_cast<Mistake>(i);
     const bool ofBlocks = mistake == Mistake::kDropsMinOfZeroStep || mistake == Mistake::kDropsSignOfStep;
-    if (ofBlocks && operation != Operation::kQ4kLinear) continue;
+    const bool ofFlows = mistake == Mistake::kDiffersRarely || mistake == Mistake::kTakesEightBlocks;
+    if (ofFlows || (ofBlocks && operation != Operation::kQ4kLinear)) continue;
     if ((mistake >= Mistake::kTrustsHint) == attention) mistakes.push_back(mistake);
   }
   return mistakes;

@@ -31,6 +31,9 @@ enum class Mistake : std::uint8_t {
   kDiffersByRun,         ///< one output depends on how often it ran
   kOverrunsWorkspace,
   kMostRowsAtOnce,  ///< computes at most 4096 rows
+  // Linear operations, seen by their own flows alone.
+  kDiffersRarely,     ///< one run in 512 gives another bit
+  kTakesEightBlocks,  ///< deals rows to eight blocks, whatever the device's count of units lets it launch
   // Attention.
   kTrustsHint,       ///< takes the problem's kv_len for the truth
   kIgnoresKvLength,  ///< takes the capacity
@@ -56,7 +59,7 @@ enum class Mistake : std::uint8_t {
   kSkipsSecondHalf,      ///< keys from 4096 on
 };
 
-/// Every mistake that applies to an operation.
+/// Every mistake of an operation that plain runs of its cases show.
 std::vector<Mistake> mistakesOf(Operation operation);
 std::string_view mistakeName(Mistake mistake);
 

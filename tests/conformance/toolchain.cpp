@@ -88,11 +88,12 @@ Result<void> Toolchain::prebuild(std::span<const Job> jobs, const DeviceInfo& de
       options.sources.empty() ? SourceCatalog() : TW_TRY(SourceCatalog::withOverrides(options.sources));
   std::map<SourceKind, std::vector<BuildRequest>> missing;
   std::set<std::string> seen;
-  for (const auto& [kernelTemplate, each] : jobs) {
+  for (const auto& [kernelTemplate, each, units] : jobs) {
     const Problem problem = problemOf(*each);
-    if (kernelTemplate->refuses(problem, device)) continue;
-    for (const Configuration& configuration : configurationsOf(*kernelTemplate, *each, device, options.spread)) {
-      for (BuildRequest& request : kernelTemplate->buildRequests(problem, device, configuration, sources)) {
+    const DeviceInfo planned = withUnits(device, units);
+    if (kernelTemplate->refuses(problem, planned)) continue;
+    for (const Configuration& configuration : configurationsOf(*kernelTemplate, *each, planned, options.spread)) {
+      for (BuildRequest& request : kernelTemplate->buildRequests(problem, planned, configuration, sources)) {
         if (!seen.insert(keyOf(request)).second || TW_TRY(state_->find(request)) != nullptr) continue;
         missing[request.kind].push_back(std::move(request));
       }

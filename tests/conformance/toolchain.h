@@ -21,6 +21,7 @@ Result<TileTools> openTileTools();
 struct Job {
   const Template* kernelTemplate = nullptr;
   const Case* each = nullptr;
+  int units = 0;  ///< SMs for which its plans are made; 0: the device's
 };
 
 class Toolchain {

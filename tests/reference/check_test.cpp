@@ -7,8 +7,10 @@
 
 #include <functional>
 #include <limits>
+#include <map>
 
 #include "reference/expectation.h"
+#include "reference/random.h"
 #include "reference/tolerance.h"
 #include "tests/reference/plain_result.h"
 
@@ -92,6 +94,8 @@ TEST(Check, catchesEachErrorPlantedIntoALinearResult) {
                 [&](PlainResult& r) { r.out(69 * stride + 299).bits = 0xffff; }},
            Case{"nan", "out[3, 5] is NaN", [&](PlainResult& r) { r.out(3 * stride + 5).bits = 0x7fc0; }},
            Case{"infinite", "out[3, 5] is inf", [&](PlainResult& r) { r.out(3 * stride + 5).bits = 0x7f80; }},
+           Case{"minus_infinite", "out[69, 299] is -inf",
+                [&](PlainResult& r) { r.out(69 * stride + 299).bits = 0xff80; }},
            Case{"wrong_sign", "out[0, 0] is", [&](PlainResult& r) { r.out(0).bits ^= 0x8000; }},
            Case{"gap_written", "outside out's elements", [&](PlainResult& r) { r.out(2 * stride - 1) = toBf16(0); }},
            Case{"before_written", "-2 bytes from element 0", [&](PlainResult& r) { r.out(-1) = toBf16(0); }},
@@ -227,6 +231,82 @@ TEST(Check, lossyPrecisionsAcceptTheirOwnErrorAndNoMore) {
   EXPECT_TRUE(judge(problem, {}, noise, {}, Precision::kFp8).ok);
   EXPECT_FALSE(judge(problem, {}, noise, {}, Precision::kInt8).ok);
   EXPECT_FALSE(judge(problem, {}, noise, {}, Precision::kExact).ok);
+}
+
+TEST(Check, findsInfinitiesBetweenTheSamples) {
+  const Problem problem = linear(Operation::kLinear, 400, 64, 400);
+  const SampleOptions sampling{.budget = 1e5};
+  const HostOperands operands = makeOperands(problem, {}).value();
+  const Expectation expected = Expectation::compute(operands, sampling);
+  std::int64_t unsampled = 200;
+  while (std::ranges::count(expected.linear().rows, unsampled, &LinearSamples::Row::index) > 0) ++unsampled;
+  const Verdict verdict =
+      judge(problem, {}, [&](PlainResult& r) { r.out(unsampled * 400 + 7).bits = 0xff80; }, sampling);
+  EXPECT_EQ(verdict.what, fmt::format("out[{}, 7] is infinite", unsampled));
+}
+
+/// Replaces the result of a problem with equal activations in each row by what weights give that are rounded to
+/// `levels` steps on each side of zero.
+void roundWeights(const HostOperands& operands, double levels, PlainResult& result) {
+  const LinearShape& shape = operands.problem().linear;
+  const LinearOperands inputs = operands.inputs().linear;
+  for (std::int64_t j = 0; j < shape.n; ++j) {
+    std::vector<float> w(static_cast<std::size_t>(shape.k));
+    for (std::int64_t i = 0; i < shape.k; i += 256) {
+      Q4kBlock block;
+      std::memcpy(&block, static_cast<const std::byte*>(inputs.w) + (j * shape.k + i) / 256 * 144, 144);
+      dequantize(block, std::span(w).subspan(static_cast<std::size_t>(i)).first<256>());
+    }
+    double largest = 0, sum = 0;
+    for (const float weight : w) largest = std::max<double>(largest, std::fabs(weight));
+    for (const float weight : w) sum += std::round(weight / largest * levels) * largest / levels;
+    for (std::int64_t i = 0; i < shape.m; ++i) {
+      result.out(i * shape.n + j) =
+          toBf16(static_cast<float>(sum * toFloat(static_cast<const Bf16*>(inputs.x)[i * inputs.xStride])));
+    }
+  }
+}
+
+TEST(Check, constantRowsMayErrAsEqualCodesDoAndNoMore) {
+  // Rounded to 8 bits, weights give what int8 allows for constant rows, and more than it allows elsewhere; to 7 bits,
+  // more than either.
+  const Problem problem = linear(Operation::kQ4kLinear, 600, 2048, 4);
+  const HostOperands operands = makeOperands(problem, {.activations = Activations::kConstantRows}).value();
+  const Expectation expected = Expectation::compute(operands, {});
+  PlainResult result(operands);
+  roundWeights(operands, 127, result);
+  const Verdict eight = checkSamples(expected, Precision::kInt8, result.reader()).value();
+  EXPECT_TRUE(eight.ok) << eight.what;
+  EXPECT_GT(eight.nrmse, linearNrmseLimit(problem, Precision::kInt8, {}, 600));
+  roundWeights(operands, 63, result);
+  EXPECT_THAT(checkSamples(expected, Precision::kInt8, result.reader()).value().what, HasSubstr("normalized error"));
+}
+
+TEST(Tolerance, growsOnConstantRowsAsEqualCodesOfASubBlockDo) {
+  // Codes and values of Gaussian weights, counted.
+  Random random(3);
+  double pairs = 0, codes = 0, valuePairs = 0, values = 0;
+  for (int b = 0; b < 1000; ++b) {
+    std::array<float, Q4kBlock::kWeights> weights;
+    for (float& weight : weights) weight = static_cast<float>(random.gaussian());
+    dequantize(quantize(weights), weights);
+    for (int j = 0; j < 8; ++j) {
+      std::map<float, double> counts;
+      for (int i = 0; i < 32; ++i) ++counts[weights[static_cast<std::size_t>(32 * j + i)]];
+      for (const auto& [value, count] : counts) {
+        pairs += count * count, codes += count;
+        valuePairs += count * count * value * value, values += count * value * value;
+      }
+    }
+  }
+  EXPECT_NEAR(equalCodesGrowth(Precision::kInt8), std::sqrt(pairs / codes), 0.05);
+  EXPECT_NEAR(equalCodesGrowth(Precision::kFp8), std::sqrt(valuePairs / values), 0.07);
+  // Where nothing is constant, the specification's limits stand.
+  const Problem problem = linear(Operation::kQ4kLinear, 600, 2048, 4);
+  EXPECT_EQ(linearNrmseLimit(problem, Precision::kInt8, {}, 600), 0.014);
+  EXPECT_EQ(linearNrmseLimit(problem, Precision::kInt8, {.activations = Activations::kOutliers}, 600), 0.02);
+  EXPECT_EQ(linearNrmseLimit(problem, Precision::kFp8, {}, 600), 0.04);
+  EXPECT_DOUBLE_EQ(linearNrmseLimit(problem, Precision::kExact, {}, 600), 0.003);
 }
 
 TEST(Check, readingErrorsAreHandedOn) {

@@ -2,6 +2,10 @@
 // without a GPU. Spilling wgmma kernels were seen to compute wrongly, not only slowly.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+#include <set>
+
 #include "base/device_info.h"
 #include "compiler/nvrtc/nvrtc_compiler.h"
 #include "templates/sources.h"
@@ -64,6 +68,10 @@ std::vector<Family> families() {
   };
 }
 
+void PrintTo(const Family& family, std::ostream* stream) {
+  *stream << family.name;
+}
+
 class Q4kLinearBuild : public testing::TestWithParam<Family> {};
 
 TEST_P(Q4kLinearBuild, isClean) {
@@ -87,6 +95,115 @@ TEST_P(Q4kLinearBuild, isClean) {
     const auto unclean = refusesBinary(*kernelTemplate, *binary);
     EXPECT_FALSE(unclean) << unclean->reason;
   }
+}
+
+/// A template with problems that together open its whole space.
+struct Space {
+  const char* name;
+  const char* templateId;
+  std::vector<LinearShape> shapes;
+};
+
+void PrintTo(const Space& space, std::ostream* stream) {
+  *stream << space.name;
+}
+
+class Q4kLinearSpace : public testing::TestWithParam<Space> {};
+
+TEST_P(Q4kLinearSpace, everyValueOfAParameterHasACleanBuild) {
+  const auto compiler = NvrtcCompiler::open();
+  if (!compiler) GTEST_SKIP() << compiler.error().message;
+  const Template& kernelTemplate = *findTemplate(GetParam().templateId);
+  const DeviceInfo device = nominalDevice("sm_90a").value();
+  constexpr int kTries = 3;  // builds of a value that may be unclean before a clean one
+  std::map<std::string, bool> built;
+  std::map<std::string, int> unclean;
+  std::set<std::string> values, clean;
+  for (const LinearShape& shape : GetParam().shapes) {
+    const Problem problem{.operation = Operation::kQ4kLinear, .linear = shape};
+    for (const Configuration& configuration : enumerateConfigurations(kernelTemplate, problem, device)) {
+      std::set<std::string> own;
+      for (const auto& [name, value] : configuration.entries()) own.insert(fmt::format("{}={}", name, value));
+      values.insert(own.begin(), own.end());
+      const bool isNews = std::ranges::any_of(
+          own, [&](const std::string& each) { return !clean.contains(each) && unclean[each] < kTries; });
+      if (!isNews) continue;
+      for (const BuildRequest& request :
+           kernelTemplate.buildRequests(problem, device, configuration, SourceCatalog())) {
+        const auto [place, isNew] = built.try_emplace(buildKey(request, ""), true);
+        if (isNew) {
+          const auto binary = (*compiler)->build(request);
+          ASSERT_TRUE(binary) << binary.error().message << "\n" << binary.error().log;
+          place->second = !refusesBinary(kernelTemplate, *binary);
+          if (!place->second) {
+            for (const std::string& each : own) ++unclean[each];
+          }
+        }
+        if (!place->second) own.clear();
+      }
+      clean.merge(own);
+    }
+  }
+  EXPECT_GT(values.size(), 10U);
+  for (const std::string& each : values) EXPECT_TRUE(clean.contains(each)) << "no build with " << each << " is clean";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Spaces, Q4kLinearSpace,
+    testing::Values(
+        Space{"s8",
+              "q4k_linear.fused_sm90",
+              {rows(512, Precision::kInt8), rows(16, Precision::kInt8), {4097, 4096, 133, Precision::kInt8}}},
+        Space{"s8_deep", "q4k_linear.fused_sm90", {{4096, 8192, 300, Precision::kInt8, true}}},
+        Space{"e4m3", "q4k_linear.fused_sm90", {rows(512, Precision::kFp8), rows(16, Precision::kFp8)}},
+        Space{"bf16", "q4k_linear.exact_sm90", {rows(512, Precision::kExact), rows(16, Precision::kExact)}},
+        Space{"small_m_1", "q4k_linear.small_m_sm90", {rows(1), {39936, 4096, 1, Precision::kInt8}}},
+        Space{"small_m_32", "q4k_linear.small_m_sm90", {rows(32), {39936, 4096, 9, Precision::kInt8}}}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(Q4kLinearSm90, aPlantedSpillFailsABuild) {
+  const auto compiler = NvrtcCompiler::open();
+  if (!compiler) GTEST_SKIP() << compiler.error().message;
+  const Template& kernelTemplate = *findTemplate("q4k_linear.fused_sm90");
+  const Problem problem{.operation = Operation::kQ4kLinear, .linear = rows(512)};
+  const DeviceInfo device = nominalDevice("sm_90a").value();
+  const Configuration configuration = fused(0, 0, 128, 2, 128, 2, 4, 1);
+  BuildRequest request = kernelTemplate.buildRequests(problem, device, configuration, SourceCatalog()).back();
+  // 200 live values in the 64 registers of 1024 threads.
+  request.source += R"(
+extern "C" __global__ void __launch_bounds__(1024) planted(float* p) {
+  float v[200];
+  #pragma unroll
+  for (int i = 0; i < 200; ++i) v[i] = p[i * 1024 + threadIdx.x];
+  __syncthreads();
+  #pragma unroll
+  for (int i = 0; i < 200; ++i) p[i * 1024 + threadIdx.x] = v[i] * v[(i + 7) % 200];
+}
+)";
+  request.entries.emplace_back("planted");
+  const auto binary = (*compiler)->build(request);
+  ASSERT_TRUE(binary) << binary.error().message << "\n" << binary.error().log;
+  const auto unclean = refusesBinary(kernelTemplate, *binary);
+  ASSERT_TRUE(unclean);
+  EXPECT_EQ(unclean->constraint, "no_spills");
+  EXPECT_NE(unclean->reason.find("planted spills"), std::string::npos) << unclean->reason;
+}
+
+TEST(Q4kLinearSm90, uncleanBuildsAreRefusedByName) {
+  const Template& kernelTemplate = *findTemplate("q4k_linear.fused_sm90");
+  const auto refusal = [&](KernelResources kernel, std::vector<std::string> warnings = {}) {
+    Binary binary;
+    binary.kernels = {std::move(kernel)};
+    binary.warnings = std::move(warnings);
+    const auto found = refusesBinary(kernelTemplate, binary);
+    return found ? found->constraint : std::string();
+  };
+  EXPECT_EQ(refusal({.entry = "k", .registers = 168}), "");
+  EXPECT_EQ(refusal({.entry = "k", .spillBytes = 4}), "no_spills");
+  EXPECT_EQ(refusal({.entry = "k", .stackBytes = 8}), "no_stack_frame");
+  EXPECT_EQ(refusal({.entry = "k"}, {"ptxas info: (C7510) Potential Performance Loss: wgmma.mma_async instructions are "
+                                     "serialized due to insufficient register resources"}),
+            "no_serialized_wgmma");
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Q4kLinearBuild, testing::ValuesIn(families()),

@@ -92,7 +92,7 @@ def main():
         failures.extend(f"{text.split()[0]}: {each}" for each in result["failed"])
 
     if "linear" in tables:
-        print(f"\nq4k_linear, microseconds of the whole operation\n{linear.header(options.precision)}", flush=True)
+        print(f"\nq4k_linear, microseconds of the whole operation\n{linear.legend()}\n{linear.header(options.precision)}", flush=True)
         table = []
         for n, k, m in rows:
             result = linear.row(runtime, timer, n, k, m, options.precision, options.peers)

@@ -10,8 +10,10 @@ SHAPES = ((39936, 6656), (14336, 4096), (4096, 14336), (4096, 4096), (8448, 6656
 ROWS = (1, 8, 16, 64, 128, 256, 512, 1024, 2048, 4096)  # m
 # Normalized RMS against exact dequantization in double precision: Gaussian x, and x with 0.5 % of its channels at 30 times.
 ERROR_LIMITS = {"exact": (0.003, 0.003), "int8": (0.014, 0.02), "fp8": (0.04, 0.04)}
-READ_BYTES_PER_MICROSECOND = 4.45e6  # the H200's measured read bandwidth
-FP8_FLOP_PER_MICROSECOND = 1550e6  # the H200's measured cuBLASLt FP8 rate
+# What an H200 was measured to do at most: reads of device memory, and cuBLASLt's GEMMs (FP8 with fast accumulation; INT8 has the
+# same nominal rate).
+BYTES_PER_MICROSECOND = 4.45e6
+FLOP_PER_MICROSECOND = {"fp8": 1550e6, "int8": 1550e6, "exact": 800e6}
 
 
 def problems(precisions, shapes=SHAPES, rows=ROWS):
@@ -27,6 +29,13 @@ def _nrmse(out, x, w):
     difference = out[tokens][:, rows].double() - expected
     value = (difference.norm() / expected.norm()).item()
     return value if math.isfinite(value) else math.inf
+
+
+def roofline(n, k, m, precision):
+    """(microseconds, "mem" or "ops"): the longer of moving W, x and out once and of the operations, at the rates above."""
+    memory = (n * k // 256 * 144 + 2 * m * k + 2 * m * n) / BYTES_PER_MICROSECOND
+    operations = 2 * m * n * k / FLOP_PER_MICROSECOND[precision]
+    return (memory, "mem") if memory >= operations else (operations, "ops")
 
 
 def row(runtime, timer, n, k, m, precisions, peers):
@@ -59,18 +68,31 @@ def row(runtime, timer, n, k, m, precisions, peers):
     for precision in precisions:
         if not isinstance(times[precision], float):
             failed.append(f"{precision}: {times[precision]}")
+    result |= {"microseconds": times, "failed": failed}
     anchors = [value for name, value in times.items() if name.startswith("cublaslt") and isinstance(value, float)]
-    ours = [times[precision] for precision in precisions if precision != "exact" and isinstance(times[precision], float)]
-    floor = max(n * k * 144 / 256 / READ_BYTES_PER_MICROSECOND, 2 * m * n * k / FP8_FLOP_PER_MICROSECOND)
-    result |= {"microseconds": times, "failed": failed, "roofline_microseconds": floor}
-    if anchors and ours:
-        result |= {"ratio": min(ours) / min(anchors), "roofline_share": floor / min(ours)}
+    timed = [precision for precision in precisions if isinstance(times[precision], float)]
+    best = min([precision for precision in timed if precision != "exact"] or timed, key=times.get, default=None)
+    if best:
+        floor, limit = roofline(n, k, m, best)
+        result |= {"best": best, "roofline_microseconds": floor, "roofline_limit": limit, "roofline_share": floor / times[best]}
+    if best and anchors:
+        result["ratio"] = times[best] / min(anchors)
+    if best and isinstance(times.get("triton_two_pass"), float):
+        result["triton_ratio"] = times[best] / times["triton_two_pass"]
     return result
 
 
 def header(precisions):
-    return ("n,k,m".rjust(18) + "".join(f"{name:>10}" for name in precisions) + "   cublasLt    triton     ratio  roofline"
+    return ("n,k,m".rjust(18) + "".join(f"{name:>10}" for name in precisions) + "   cublasLt    triton     ratio to each      roofline"
             + "   error (Gaussian/outliers)  template")
+
+
+def legend():
+    """What the columns mean."""
+    rates = ", ".join(f"{name} {rate / 1e6:.0f}" for name, rate in FLOP_PER_MICROSECOND.items())
+    return ("ratios: the better of fp8 and int8 over cuBLASLt's FP8 GEMM alone and over the Triton two-pass; roofline: share of the "
+            f"longer of moving W, x and out once at {BYTES_PER_MICROSECOND / 1e6:.2f} TB/s (mem) and of the operations (ops; "
+            f"TFLOP/s: {rates}), the rates that an H200 was measured to reach")
 
 
 def line(result, precisions):
@@ -81,18 +103,24 @@ def line(result, precisions):
 
     anchor = min((value for name, value in times.items() if name.startswith("cublaslt") and isinstance(value, float)), default="-")
     errors = " ".join(f"{p} " + "/".join(f"{100 * e:.2f}%" for e in result[f"{p}_error"]) for p in precisions)
+
+    def ratio(name):
+        return f"{result[name]:8.2f}" if name in result else "       -"
+
+    share = f"{100 * result['roofline_share']:8.0f}% {result['roofline_limit']}" if "best" in result else "            -"
+    plan = result[f"{result.get('best', precisions[-1])}_plan"]
     return (f"{result['n']},{result['k']},{result['m']}".rjust(18) + "".join(number(times[p]) for p in precisions)
-            + number(anchor).rjust(11) + number(times.get("triton_two_pass", "-"))
-            + (f"{result['ratio']:10.2f}{100 * result['roofline_share']:9.0f}%" if "ratio" in result else "         -         -")
-            + f"   {errors}  {result[precisions[-1] + '_plan']}")
+            + number(anchor).rjust(11) + number(times.get("triton_two_pass", "-")) + ratio("ratio") + ratio("triton_ratio")
+            + share + f"   {errors}  {plan}")
 
 
 def summary(results):
     """Geometric means of the ratios, for few and for many rows."""
     lines = []
-    for name, chosen in (("m up to 128", [r for r in results if r["m"] <= 128]), ("m above 128", [r for r in results if r["m"] > 128])):
-        ratios = [r["ratio"] for r in chosen if "ratio" in r]
-        if ratios:
-            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-            lines.append(f"ratio to cuBLASLt FP8 alone, {name}: geometric mean {mean:.3f}, worst {max(ratios):.2f} of {len(ratios)} rows")
+    for peer, key in (("cuBLASLt FP8 alone", "ratio"), ("the Triton two-pass", "triton_ratio")):
+        for name, chosen in (("m up to 128", [r for r in results if r["m"] <= 128]), ("m above 128", [r for r in results if r["m"] > 128])):
+            ratios = [r[key] for r in chosen if key in r]
+            if ratios:
+                mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+                lines.append(f"ratio to {peer}, {name}: geometric mean {mean:.3f}, worst {max(ratios):.2f} of {len(ratios)} rows")
     return lines
