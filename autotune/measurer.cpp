@@ -18,9 +18,19 @@ Result<void> Measurer::start() {
 Result<WorkerReply> Measurer::ask(const WorkerRequest& request, double limit) {
   Result<WorkerReply> reply = worker_->ask(request, limit, stop_);
   // A worker that is still busy or has seen a fault cannot be asked again.
-  if (!reply && (reply.error().code == ErrorCode::kTimeout || reply.error().code == ErrorCode::kDevice))
+  if (!reply && (reply.error().code == ErrorCode::kTimeout || reply.error().code == ErrorCode::kDevice)) {
+    wasEnded_ = worker_->wasEnded();
     worker_.reset();
+  }
   return reply;
+}
+
+template <typename Question>
+auto Measurer::asked(Question question) {
+  wasEnded_ = false;
+  auto answer = question();
+  if (answer || !wasEnded_ || stopped()) return answer;
+  return question();
 }
 
 Result<void> Measurer::open(const Problem& problem, const OpenOptions& options, double limit) {
@@ -29,7 +39,7 @@ Result<void> Measurer::open(const Problem& problem, const OpenOptions& options, 
   isOpen_ = false;
   plans_.clear();
   prepared_.clear();
-  return ensureOpen();
+  return asked([&] { return ensureOpen(); });
 }
 
 Result<void> Measurer::ensureOpen() {
@@ -43,8 +53,10 @@ Result<void> Measurer::ensureOpen() {
 
 Result<Verification> Measurer::prepare(int plan, PlanDescription description, double limit) {
   plans_.insert_or_assign(plan, std::move(description));
-  TW_TRY(ensureOpen());
-  return TW_TRY(sendPlan(plan, limit)).verification;
+  return asked([&]() -> Result<Verification> {
+    TW_TRY(ensureOpen());
+    return TW_TRY(sendPlan(plan, limit)).verification;
+  });
 }
 
 Result<WorkerReply> Measurer::sendPlan(int plan, double limit) {
@@ -74,13 +86,17 @@ Result<void> Measurer::ensurePrepared(int plan, double limit) {
 }
 
 Result<Verification> Measurer::verify(int plan, double limit) {
-  TW_TRY(ensurePrepared(plan, limit));
-  return TW_TRY(ask({.kind = WorkerRequest::Kind::kVerify, .plan = plan}, limit)).verification;
+  return asked([&]() -> Result<Verification> {
+    TW_TRY(ensurePrepared(plan, limit));
+    return TW_TRY(ask({.kind = WorkerRequest::Kind::kVerify, .plan = plan}, limit)).verification;
+  });
 }
 
 Result<std::vector<double>> Measurer::measure(int plan, const MeasureOptions& options, double limit) {
-  TW_TRY(ensurePrepared(plan, limit));
-  return TW_TRY(ask({.kind = WorkerRequest::Kind::kMeasure, .plan = plan, .measure = options}, limit)).microseconds;
+  return asked([&]() -> Result<std::vector<double>> {
+    TW_TRY(ensurePrepared(plan, limit));
+    return TW_TRY(ask({.kind = WorkerRequest::Kind::kMeasure, .plan = plan, .measure = options}, limit)).microseconds;
+  });
 }
 
 void Measurer::release(int plan) {

@@ -2,7 +2,8 @@
 //
 // The measurer remembers the open problem and every plan's description. After a crash or a kill the next question
 // starts a new worker, opens the problem again and prepares the plan that is asked for: the guilty plan is the caller's
-// to avoid, all others notice nothing.
+// to avoid, all others notice nothing. A worker that was ended from outside speaks against no plan: the question is
+// asked once more.
 #pragma once
 
 #include <functional>
@@ -53,6 +54,9 @@ class Measurer {
 
  private:
   Result<WorkerReply> ask(const WorkerRequest& request, double limit);
+  /// Asks again if the worker was ended from outside.
+  template <typename Question>
+  auto asked(Question question);
   Result<void> ensureOpen();
   Result<void> ensurePrepared(int plan, double limit);
   Result<WorkerReply> sendPlan(int plan, double limit);
@@ -61,6 +65,7 @@ class Measurer {
   std::function<bool()> stop_;
   std::optional<WorkerProcess> worker_;
   int starts_ = 0;
+  bool wasEnded_ = false;  // the last worker, from outside
   std::optional<std::pair<Problem, OpenOptions>> problem_;
   double openLimit_ = 0;
   bool isOpen_ = false;         // in the present worker

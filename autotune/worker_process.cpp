@@ -83,7 +83,10 @@ std::string WorkerProcess::kill() {
   bool killed = false;
   while (std::chrono::steady_clock::now() - start < kReapLimit) {
     const pid_t reaped = ::waitpid(pid, &status, WNOHANG);
-    if (reaped == pid || (reaped < 0 && errno == ECHILD)) return describe(status);
+    if (reaped == pid || (reaped < 0 && errno == ECHILD)) {
+      wasEnded_ = !killed && WIFSIGNALED(status) && (WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGTERM);
+      return describe(status);
+    }
     if (!killed && std::chrono::steady_clock::now() - start > std::chrono::milliseconds(200)) {
       ::kill(-pid, SIGKILL);
       ::kill(pid, SIGKILL);

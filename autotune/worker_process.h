@@ -28,7 +28,7 @@ class WorkerProcess {
 
   WorkerProcess(WorkerProcess&& other) noexcept { *this = std::move(other); }
   WorkerProcess& operator=(WorkerProcess&& other) noexcept {
-    std::swap(pid_, other.pid_), std::swap(channel_, other.channel_);
+    std::swap(pid_, other.pid_), std::swap(channel_, other.channel_), std::swap(wasEnded_, other.wasEnded_);
     return *this;
   }
   ~WorkerProcess() { kill(); }
@@ -41,6 +41,8 @@ class WorkerProcess {
 
   pid_t pid() const { return pid_; }
   bool isRunning() const { return pid_ > 0; }
+  /// Whether somebody else ended it: a SIGKILL or SIGTERM that is not ours, as the system sends when memory runs out.
+  bool wasEnded() const { return wasEnded_; }
   /// Ends the process and reaps it. Returns how it ended: "exited with status 1", "was killed by signal 11 (...)".
   std::string kill();
 
@@ -48,6 +50,7 @@ class WorkerProcess {
   WorkerProcess(pid_t pid, Channel channel) : pid_(pid), channel_(std::move(channel)) {}
 
   pid_t pid_ = -1;
+  bool wasEnded_ = false;
   Channel channel_;
 };
 

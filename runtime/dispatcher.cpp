@@ -74,6 +74,18 @@ std::string relaxation(const Problem& asked, const Problem& other) {
   return text;
 }
 
+/// What the cost model says. A problem that does not fit the device takes no time that would mean anything.
+std::string predictionText(const Problem& problem, double microseconds, const DeviceInfo& device) {
+  constexpr double kGiB = 1 << 30;
+  const double needed = bytes(problem);
+  if (device.memoryBytes > 0 && needed > static_cast<double>(device.memoryBytes)) {
+    return fmt::format("its operands need {:.4g} GiB, the device has {:.4g} GiB", needed / kGiB,
+                       static_cast<double>(device.memoryBytes) / kGiB);
+  }
+  if (microseconds >= 1e6) return fmt::format("predicted to take {:.1f} s", microseconds / 1e6);
+  return fmt::format("predicted to take {:.2f} us", microseconds);
+}
+
 std::string speedText(const Margin& margin) {
   if (margin.defaultMicroseconds <= 0) return fmt::format("{:.2f} us measured", margin.medianMicroseconds);
   return fmt::format("{:.2f} us measured, the default {:.2f} us", margin.medianMicroseconds,
@@ -111,7 +123,7 @@ std::vector<Candidate> defaultCandidates(const Problem& problem, const DeviceInf
     candidate.configuration = each->defaultConfiguration(problem, device);
     candidate.problem = problem;
     candidate.predictedMicroseconds = each->predictMicroseconds(problem, device, candidate.configuration);
-    candidate.reason = fmt::format("not measured; predicted to take {:.2f} us", candidate.predictedMicroseconds);
+    candidate.reason = "not measured; " + predictionText(problem, candidate.predictedMicroseconds, device);
     candidates.push_back(std::move(candidate));
   }
   // Stable: among equals the order of the templates decides, simplest first.

@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "format/json_parse.h"
 #include "format/listing.h"
 #include "format/problem_json.h"
 #include "runtime/dispatcher.h"
@@ -67,6 +68,14 @@ std::optional<Record> recordOf(const Candidate& candidate, const DeviceInfo& dev
   return std::nullopt;
 }
 
+// What a lossy plan errs by with outlier channels in x; the tuner keeps it beside a record's resources.
+std::optional<double> outlierErrorOf(const Record& record) {
+  const Result<JsonValue> resources = parseJson(record.resources);
+  const JsonValue* error = resources ? resources->find("outlier_error") : nullptr;
+  if (error == nullptr || error->asReal() == nullptr) return std::nullopt;
+  return *error->asReal();
+}
+
 std::string recordText(const Record& record) {
   std::string text = fmt::format("{}, {} runs, median deviation {:.1f} %", record.date, record.samples,
                                  100 * record.madMicroseconds / record.medianMicroseconds);
@@ -109,7 +118,12 @@ void printCandidates(const Explanation& explanation) {
   fmt::print("found     {}: {}\n", provenanceName(first.provenance), first.reason);
   if (first.layer >= 0) fmt::print("database  {}\n", layerName(explanation, first.layer));
   if (const std::string margin = marginText(first.margin); !margin.empty()) fmt::print("measured  {}\n", margin);
-  if (explanation.record) fmt::print("recorded  {}\n", recordText(*explanation.record));
+  if (explanation.record) {
+    if (const auto error = outlierErrorOf(*explanation.record)) {
+      fmt::print("          error with outlier channels {:.2e}\n", *error);
+    }
+    fmt::print("recorded  {}\n", recordText(*explanation.record));
+  }
   if (first.problem != explanation.selection.problem) fmt::print("runs as   {}\n", problemText(first.problem));
   if (first.problem.isLinear()) fmt::print("computes  {}\n", precisionName(precision));
   for (const std::string& binary : explanation.binaries) fmt::print("binary    {}\n", binary);
@@ -145,6 +159,7 @@ void printText(const Explanation& explanation) {
 // What only this command looks up of the plan that would run.
 void addOrigins(JsonValue& plan, const Explanation& explanation) {
   if (const auto& record = explanation.record) {
+    if (const auto error = outlierErrorOf(*record)) plan.add("outlier_error", *error);
     plan.add("date", record->date);
     plan.add("samples", record->samples);
     plan.add("mad_us", record->madMicroseconds);

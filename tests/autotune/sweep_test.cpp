@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -143,6 +144,40 @@ TEST(Sweep, crashingHangingAndWrongCandidatesCostThemselvesOnly) {
   ASSERT_EQ(winners->size(), 1u);
   EXPECT_EQ(winners->front().record.configuration, R"({"tile": 2, "stages": 2})");
   EXPECT_TRUE(database->findByBuild(winners->front().buildKeys.at(0))) << "the winner's binary is stored with it";
+}
+
+/// Kills the sweep's workers, as the system does when memory runs out, whenever a race begins.
+class Killer : public Recorder {
+ public:
+  explicit Killer(int kills) : left_(kills) {}
+
+  void progress(const SweepProgress& progress) override {
+    if (progress.stage != "racing" || left_ == 0) return;
+    --left_;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      std::ifstream children(task.path() / "children");
+      for (pid_t child = 0; children >> child;) ::kill(child, SIGKILL);
+    }
+  }
+
+ private:
+  int left_;
+};
+
+TEST(Sweep, asksOnceMoreWhenAWorkerIsKilledFromOutside) {
+  if (!std::filesystem::exists("/proc/self/task")) GTEST_SKIP() << "no /proc to find the worker in";
+  static const Template* const kTame[] = {&tameTemplate()};
+  for (const int kills : {1, 2}) {
+    const TemporaryFolder folder;
+    const auto database = openDatabase(folder / "a.twdb");
+    Fixture fixture(*database, {problemOf(8)}, kTame);
+    Killer killer(kills);
+    const SweepReport report = sweep(fixture.input, fixture.options, killer);
+    ASSERT_EQ(report.outcomes.size(), 1u);
+    EXPECT_EQ(report.outcomes[0].status, ProblemStatus::kTuned) << report.outcomes[0].reason;
+    EXPECT_EQ(report.workerStarts, 1 + kills);
+    for (const RefusedPlan& each : report.outcomes[0].refused) EXPECT_NE(each.refusal.constraint, "crashed");
+  }
 }
 
 TEST(Sweep, remembersRefusalsUntilTheCodeChanges) {

@@ -91,6 +91,14 @@ TEST_F(DispatcherTest, nothingMeasuredIsTheCheapestDefault) {
   EXPECT_THAT(selection_.notes, Contains(HasSubstr("not measured on this device")));
 }
 
+TEST_F(DispatcherTest, aProblemBeyondTheMemoryHasNoPredictedTime) {
+  best(linear(512));
+  EXPECT_THAT(selection_.candidates.front().reason, HasSubstr("not measured; predicted to take "));
+  best(linear(std::int64_t{1} << 39));
+  EXPECT_THAT(selection_.candidates.front().reason,
+              testing::AllOf(HasSubstr("not measured; its operands need "), HasSubstr("the device has 64 GiB")));
+}
+
 TEST_F(DispatcherTest, betweenAgreeingNeighboursIsNearest) {
   store({{linear(256), 128}, {linear(1024), 128, 30, 40}});
   EXPECT_EQ(best(linear(500)), "nearest q4k_linear.tma tile=128");

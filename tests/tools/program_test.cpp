@@ -209,7 +209,7 @@ TEST_F(ProgramTest, explainTakesWinnersFromTheDatabase) {
                   .defaultMicroseconds = 50,
                   .runnerUpMicroseconds = 21,
                   .error = 0.001,
-                  .resources = "{}",
+                  .resources = R"({"kernels": [], "outlier_error": 0.0125})",
                   .toolchain = "none",
                   .driverVersion = 13000,
                   .powerLimitWatts = 700,
@@ -228,7 +228,8 @@ TEST_F(ProgramTest, explainTakesWinnersFromTheDatabase) {
   EXPECT_THAT(text.output,
               testing::AllOf(HasSubstr("tile_m=16 tile_n=64 warps=4"), HasSubstr("found     exact"),
                              HasSubstr("database  " + file), HasSubstr("2.50x the default's speed (50.0 us)"),
-                             HasSubstr("5.0 % before the next configuration"),
+                             HasSubstr("5.0 % before the next configuration"), HasSubstr("error 1.00e-03"),
+                             HasSubstr("error with outlier channels 1.25e-02"),
                              HasSubstr("recorded  2026-11-30T01:30:00Z, 15 runs, median deviation 0.5 %, "
                                        "driver 13000, 700 W, none")));
   // The same file as a system database below a user's that is not there.
@@ -241,6 +242,8 @@ TEST_F(ProgramTest, explainTakesWinnersFromTheDatabase) {
   EXPECT_EQ(*chosen.find("status")->asString(), "chosen");
   EXPECT_EQ(*chosen.find("database")->asString(), file);
   EXPECT_EQ(*chosen.find("date")->asString(), "2026-11-30T01:30:00Z");
+  EXPECT_EQ(*chosen.find("error")->asReal(), 0.001);
+  EXPECT_EQ(*chosen.find("outlier_error")->asReal(), 0.0125);
   EXPECT_FALSE(chosen.find("binaries")->asArray()->empty());
 
   const Outcome shown = run({"db", "show", file});
