@@ -89,11 +89,6 @@ __device__ __forceinline__ uint4 loadMatrix4Transposed(U32 address) {
                : "memory");
   return v;
 }
-__device__ __forceinline__ void storeMatrix4(U32 address, U32 a, U32 b, U32 c, U32 d) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(a), "r"(b),
-               "r"(c), "r"(d)
-               : "memory");
-}
 __device__ __forceinline__ void storeMatrix4Transposed(U32 address, U32 a, U32 b, U32 c, U32 d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(a), "r"(b),
                "r"(c), "r"(d)

@@ -37,15 +37,6 @@ __device__ __forceinline__ void tmaLoad3d(U32 target, const TensorMapParameter* 
       : "memory");
 }
 
-__device__ __forceinline__ void tmaLoad4d(U32 target, const TensorMapParameter* map, int x, int y, int z, int w,
-                                          U32 barrier, U64 policy) {
-  asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
-      " [%0], [%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(target),
-      "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier), "l"(policy)
-      : "memory");
-}
-
 /// By one lane of a converged warp: `leader` is a predicate of the instruction (see barrierArriveExpectIf).
 __device__ __forceinline__ void tmaLoad4dIf(bool leader, U32 target, const TensorMapParameter* map, int x, int y, int z,
                                             int w, U32 barrier, U64 policy) {
@@ -65,6 +56,7 @@ __device__ __forceinline__ void tmaLoad5dIf(bool leader, U32 target, const Tenso
       "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v), "r"(barrier), "l"(policy), "r"(static_cast<int>(leader))
       : "memory");
 }
+/// The same tile to the same address of every block of the cluster named in `mask`, each at its own barrier.
 __device__ __forceinline__ void tmaLoadMulticast4dIf(bool leader, U32 target, const TensorMapParameter* map, int x,
                                                      int y, int z, int w, U32 barrier, U16 mask, U64 policy) {
   asm volatile(
@@ -72,16 +64,6 @@ __device__ __forceinline__ void tmaLoadMulticast4dIf(bool leader, U32 target, co
       " @p cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
       ".L2::cache_hint [%0], [%1, {%2, %3, %4, %5}], [%6], %7, %8;}" ::"r"(target),
       "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier), "h"(mask), "l"(policy), "r"(static_cast<int>(leader))
-      : "memory");
-}
-
-/// The same tile to the same address of every block of the cluster named in `mask`, each at its own barrier.
-__device__ __forceinline__ void tmaLoadMulticast2d(U32 target, const TensorMapParameter* map, int x, int y, U32 barrier,
-                                                   U16 mask, U64 policy) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint"
-      " [%0], [%1, {%2, %3}], [%4], %5, %6;" ::"r"(target),
-      "l"(map), "r"(x), "r"(y), "r"(barrier), "h"(mask), "l"(policy)
       : "memory");
 }
 
@@ -95,20 +77,6 @@ __device__ __forceinline__ void bulkLoad(U32 target, const void* source, U32 byt
 __device__ __forceinline__ void tmaStore2d(const TensorMapParameter* map, int x, int y, U32 source) {
   asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(map), "r"(x), "r"(y),
                "r"(source)
-               : "memory");
-  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
-
-__device__ __forceinline__ void tmaStore3d(const TensorMapParameter* map, int x, int y, int z, U32 source) {
-  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(map), "r"(x),
-               "r"(y), "r"(z), "r"(source)
-               : "memory");
-  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
-
-__device__ __forceinline__ void tmaStore4d(const TensorMapParameter* map, int x, int y, int z, int w, U32 source) {
-  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%1, %2, %3, %4}], [%5];" ::"l"(map), "r"(x),
-               "r"(y), "r"(z), "r"(w), "r"(source)
                : "memory");
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
