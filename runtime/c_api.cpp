@@ -250,6 +250,12 @@ tw_status tw_runtime_open(const tw_runtime_options* options, tw_runtime** runtim
       hostLoader = generators.hostLoader.get();
     }
     if (options->databases != nullptr) made.layers = options->databases->layers;
+    if (options->build_cache != nullptr) {
+      // Nobody who waits for a kernel waits long for another process' lock: the binary is then not kept.
+      constexpr int kBusyMilliseconds = 1000;
+      made.buildCache = TW_TRY(Database::open(
+          options->build_cache, {.access = DatabaseAccess::kCreate, .busyTimeoutMilliseconds = kBusyMilliseconds}));
+    }
     made.device = TW_TRY(openDevice(options->device, hostLoader));
     auto created = TW_TRY(Runtime::create(std::move(made)));
     *runtime = new tw_runtime{std::move(created)};

@@ -42,21 +42,41 @@ Result<void> check(const Template& kernelTemplate, const BuildRequest& request, 
 
 Result<std::pair<Binary, std::string>> KernelLoader::obtain(const Template& kernelTemplate, const BuildRequest& request,
                                                             std::vector<std::string>& warnings) const {
-  std::string missing = layers_.empty() ? "no database is open" : "no database has its binary";
+  const bool noDatabase = layers_.empty() && buildCache_ == nullptr;
+  std::string missing = noDatabase ? "no database is open" : "no database has its binary";
+  const std::string requestKey = noDatabase ? std::string() : buildKey(request, "");
+  const auto accepts = [&](const Binary& binary, const Database& database) {
+    const auto status = check(kernelTemplate, request, binary);
+    if (status) return true;
+    missing = fmt::format("{} (database {})", status.error().message, database.path().string());
+    warnings.push_back("passed over a binary: " + missing);
+    return false;
+  };
   if (!layers_.empty()) {
-    auto found = layers_.findByRequest(buildKey(request, ""), warnings);
+    auto found = layers_.findByRequest(requestKey, warnings);
     if (found) {
-      const std::string path = layers_.databases()[found->layer]->path().string();
-      const auto status = check(kernelTemplate, request, found->binary);
-      if (status) return std::pair{std::move(found->binary), "database " + path};
-      missing = fmt::format("{} (database {})", status.error().message, path);
-      warnings.push_back("passed over a binary: " + missing);
+      const Database& database = *layers_.databases()[found->layer];
+      if (accepts(found->binary, database)) {
+        return std::pair{std::move(found->binary), "database " + database.path().string()};
+      }
+    }
+  }
+  if (buildCache_ != nullptr) {
+    auto found = buildCache_->findByRequest(requestKey);
+    if (found && accepts(*found, *buildCache_)) {
+      return std::pair{std::move(*found), "database " + buildCache_->path().string()};
     }
   }
   for (const Compiler* compiler : compilers_) {
     if (!compiler->handles(request.kind, request.target)) continue;
     Binary binary = TW_TRY(compiler->build(request));
     TW_TRY(check(kernelTemplate, request, binary));
+    if (buildCache_ != nullptr) {
+      const StoredBuild build{binary, requestKey, std::string(kernelTemplate.id()), {}};
+      const auto kept = buildCache_->addBuilds({&build, 1});
+      // The plan runs all the same; the next start compiles again.
+      if (!kept) warnings.push_back("a binary was not kept: " + kept.error().message);
+    }
     return std::pair{std::move(binary), "compiled by " + compiler->identity()};
   }
   std::string compilers =

@@ -30,17 +30,21 @@ struct LoadedKernels {
 class KernelLoader {
  public:
   /// All references must outlive the loader and what it loaded. `compilers` may be empty;
-  /// `missingCompilers` says why others could not be opened.
-  KernelLoader(Device& device, const DatabaseLayers& layers, std::vector<const Compiler*> compilers,
-               std::vector<std::string> missingCompilers, const SourceCatalog& sources)
+  /// `missingCompilers` says why others could not be opened. What is compiled goes into `buildCache`, which may be null
+  /// and is asked below the layers.
+  KernelLoader(Device& device, const DatabaseLayers& layers, std::shared_ptr<Database> buildCache,
+               std::vector<const Compiler*> compilers, std::vector<std::string> missingCompilers,
+               const SourceCatalog& sources)
       : device_(device),
         layers_(layers),
+        buildCache_(std::move(buildCache)),
         compilers_(std::move(compilers)),
         missingCompilers_(std::move(missingCompilers)),
         sources_(sources) {}
 
   /// kUnsupported if no layer has the binary and no compiler makes it, or if what was found breaks a constraint of the
-  /// template; kCompile with the compiler's log; whatever loading answers. `warnings` receives damaged database rows.
+  /// template; kCompile with the compiler's log; whatever loading answers. `warnings` receives damaged database rows,
+  /// and why a binary could not be kept.
   Result<LoadedKernels> load(const Candidate& candidate, std::vector<std::string>& warnings);
 
  private:
@@ -61,6 +65,7 @@ class KernelLoader {
 
   Device& device_;
   const DatabaseLayers& layers_;
+  std::shared_ptr<Database> buildCache_;
   std::vector<const Compiler*> compilers_;
   std::vector<std::string> missingCompilers_;
   const SourceCatalog& sources_;

@@ -49,8 +49,8 @@ Runtime::Runtime(RuntimeOptions options)
       templates_(options.templates),
       embedded_(options.sources == nullptr ? std::make_unique<SourceCatalog>() : nullptr),
       dispatcher_(device_->info(), layers_, templates_),
-      loader_(*device_, layers_, std::move(options.compilers), std::move(options.missingCompilers),
-              embedded_ ? *embedded_ : *options.sources) {}
+      loader_(*device_, layers_, std::move(options.buildCache), std::move(options.compilers),
+              std::move(options.missingCompilers), embedded_ ? *embedded_ : *options.sources) {}
 
 Result<const Plan*> Runtime::bind(const Problem& problem) {
   TW_TRY(validate(problem));

@@ -30,7 +30,8 @@ namespace tilewright {
 struct RuntimeOptions {
   std::unique_ptr<Device> device;
   DatabaseLayers layers;
-  std::vector<const Compiler*> compilers;     ///< outlive the runtime
+  std::shared_ptr<Database> buildCache;    ///< writable: keeps what `compilers` make, for the next start; may be null
+  std::vector<const Compiler*> compilers;  ///< outlive the runtime
   std::vector<std::string> missingCompilers;  ///< why others could not be opened, for messages
   std::span<const Template* const> templates = allTemplates();
   const SourceCatalog* sources = nullptr;  ///< outlives the runtime; null: the embedded ones

@@ -95,10 +95,13 @@ typedef struct tw_runtime_options {
   const char* device;            /* "cpu", or "cuda:<number>" */
   const tw_databases* databases; /* null: none */
   const tw_jit* jit;             /* null: no compilers; must outlive the runtime */
+  const char* build_cache; /* a database that keeps what the compilers make, so that the next start compiles nothing
+                            * again; made if it is not there, shared by any number of processes; null: none */
 } tw_runtime_options;
 
 /* Opens the device and reads the winners of its kind from the databases. TW_NOT_FOUND for a device that is not there,
- * TW_UNAVAILABLE without a driver, TW_VERSION_MISMATCH for compilers of another version. */
+ * TW_UNAVAILABLE without a driver, TW_VERSION_MISMATCH for compilers of another version; for a build cache as for
+ * databases. */
 TW_API tw_status tw_runtime_open(const tw_runtime_options* options, tw_runtime** runtime);
 /* No launch may be running. Null is allowed. */
 TW_API void tw_runtime_close(tw_runtime* runtime);

@@ -110,14 +110,16 @@ class Runtime {
   struct Options {
     const char* device = "cpu";
     const Databases* databases = nullptr;
-    const Jit* jit = nullptr;  ///< outlives the runtime
+    const Jit* jit = nullptr;          ///< outlives the runtime
+    const char* buildCache = nullptr;  ///< a database that keeps what is compiled, for the next start
   };
 
   static Result<Runtime> open(const Options& options) {
     const tw_runtime_options given{.struct_bytes = sizeof(tw_runtime_options),
                                    .device = options.device,
                                    .databases = options.databases ? options.databases->get() : nullptr,
-                                   .jit = options.jit ? options.jit->get() : nullptr};
+                                   .jit = options.jit ? options.jit->get() : nullptr,
+                                   .build_cache = options.buildCache};
     tw_runtime* handle = nullptr;
     if (const auto status = tw_runtime_open(&given, &handle)) return std::unexpected(Error::last(status));
     return Runtime(handle);

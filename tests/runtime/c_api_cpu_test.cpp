@@ -169,6 +169,28 @@ TEST_F(CApiCpu, manyProblemsArePreparedAtOnceAndRunFromManyThreads) {
   }
 }
 
+TEST_F(CApiCpu, whatIsCompiledOnceIsKeptInTheBuildCache) {
+  const samples::TemporaryFolder folder;
+  const std::string file = folder / "builds.twdb";
+  const tw_problem problem{.operation = TW_LINEAR, .m = 8, .n = 48, .k = 64};
+  std::vector<std::string> origins;
+  for (int start = 0; start < 2; ++start) {
+    auto runtime = tw::Runtime::open({.device = "cpu", .jit = &jit_, .buildCache = file.c_str()});
+    ASSERT_TRUE(runtime) << runtime.error().message;
+    const auto plan = runtime->bind(problem);
+    ASSERT_TRUE(plan) << plan.error().message;
+    origins.emplace_back(plan->info().binary);
+    expectLinear(*runtime, {"kept", 8, 48, 64});
+  }
+  EXPECT_THAT(origins, testing::ElementsAre(StartsWith("compiled by "), "database " + file));
+}
+
+TEST_F(CApiCpu, aBuildCacheThatCannotBeOpenedIsNamed) {
+  const auto runtime = tw::Runtime::open({.device = "cpu", .jit = &jit_, .buildCache = "/dev/null/builds.twdb"});
+  ASSERT_FALSE(runtime);
+  EXPECT_THAT(runtime.error().message, HasSubstr("/dev/null/builds.twdb"));
+}
+
 TEST_F(CApiCpu, aWinnerOfADatabaseRunsFromItsBinary) {
   // Tune by hand: the first configuration that is not the default wins, with the binary that the compiler makes of it.
   const CodeGenerators generators = openCodeGenerators();

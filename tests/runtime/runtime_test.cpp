@@ -61,6 +61,7 @@ class RuntimeTest : public testing::Test {
       options.layers = DatabaseLayers({samples::open(path_, DatabaseAccess::kRead)});
     }
     if (withCompiler) options.compilers = {&compiler_};
+    options.buildCache = buildCache_;
     options.templates = templates_.all;
     runtime_ = *Runtime::create(std::move(options));
   }
@@ -96,6 +97,7 @@ class RuntimeTest : public testing::Test {
   std::filesystem::path path_ = folder_ / "user.twdb";
   fakes::Templates templates_;
   fakes::FakeCompiler compiler_;
+  std::shared_ptr<Database> buildCache_;
   std::shared_ptr<fakes::FakeDevice::Log> log_ = std::make_shared<fakes::FakeDevice::Log>();
   std::unique_ptr<Runtime> runtime_;
 };
@@ -133,6 +135,32 @@ TEST_F(RuntimeTest, withoutACompilerTheBestStoredPlanRuns) {
   EXPECT_EQ(plan->choice().kernelTemplate->id(), "q4k_linear.plain");
   EXPECT_THAT(plan->warnings(), Contains(AllOf(HasSubstr("q4k_linear.tma"), HasSubstr("no database has its binary"),
                                                HasSubstr("there is no compiler"))));
+}
+
+TEST_F(RuntimeTest, whatIsCompiledIsKeptForTheNextStart) {
+  const std::filesystem::path file = folder_ / "builds.twdb";
+  buildCache_ = samples::open(file, DatabaseAccess::kCreate);
+  open();
+  ASSERT_TRUE(runtime_->bind(linear(7)));
+  EXPECT_EQ(compiler_.builds, 2);  // The aligned template, and the one for misaligned operands.
+
+  buildCache_ = samples::open(file, DatabaseAccess::kCreate);
+  open(false);
+  const Plan* plan = *runtime_->bind(linear(7));
+  EXPECT_EQ(plan->choice().kernelTemplate->id(), "q4k_linear.tma");
+  EXPECT_THAT(plan->origins(), ElementsAre("database " + file.string()));
+  EXPECT_THAT(plan->warnings(), IsEmpty());
+  EXPECT_EQ(compiler_.builds, 2);
+}
+
+TEST_F(RuntimeTest, aBinaryThatCannotBeKeptRunsAllTheSame) {
+  const std::filesystem::path file = folder_ / "builds.twdb";
+  samples::open(file, DatabaseAccess::kCreate);
+  buildCache_ = samples::open(file, DatabaseAccess::kRead);
+  open();
+  const Plan* plan = *runtime_->bind(linear(7));
+  EXPECT_THAT(plan->origins(), ElementsAre("compiled by fake 1"));
+  EXPECT_THAT(plan->warnings(), Contains(HasSubstr("a binary was not kept: ")));
 }
 
 TEST_F(RuntimeTest, withoutCompilerAndBinaryTheErrorNamesWhatIsMissing) {

@@ -14,7 +14,8 @@ class _Problem(c.Structure):
 
 
 class _RuntimeOptions(c.Structure):
-    _fields_ = [("struct_bytes", c.c_size_t), ("device", c.c_char_p), ("databases", c.c_void_p), ("jit", c.c_void_p)]
+    _fields_ = [("struct_bytes", c.c_size_t), ("device", c.c_char_p), ("databases", c.c_void_p), ("jit", c.c_void_p),
+                ("build_cache", c.c_char_p)]
 
 
 class _PlanInfo(c.Structure):
@@ -63,7 +64,7 @@ class Runtime:
         if jit_path is not None:
             self.jit_library = c.CDLL(str(jit_path))
             self._check(self.jit_library.tw_jit_open(c.byref(jit)))
-        options = _RuntimeOptions(c.sizeof(_RuntimeOptions), device.encode(), layers, jit)
+        options = _RuntimeOptions(c.sizeof(_RuntimeOptions), device.encode(), layers, jit, None)
         self.handle = c.c_void_p()
         self._check(self.library.tw_runtime_open(c.byref(options), c.byref(self.handle)))
 
