@@ -38,7 +38,10 @@ std::int64_t FusedTile::registersWanted() const {
   const std::int64_t accumulators = tokens / 2 * (promotes() ? 2 : 1);
   const std::int64_t fragments = buffers * (stepK / 64) * (isBf16() ? 16 : 8);
   const std::int64_t rest = helper != 0 ? 24 : 40;  // addresses, ring positions, words under conversion, factors
-  return accumulators + fragments + rest;
+  // One product must fit what a block of so many threads is assembled for, whatever setmaxnreg gives it afterwards: its
+  // own accumulators, its fragment and addresses.
+  const std::int64_t assembledFor = 65536 / threads() / 8 * 8, product = tokens / 2 + 30;
+  return std::max(accumulators + fragments + rest, registersGiven() + product - assembledFor);
 }
 
 std::int64_t FusedTile::registersGiven() const {

@@ -32,10 +32,24 @@ Alignment alignmentOf(const Case& each) {
 }
 
 bool hasFlows(const Case& each) {
-  static constexpr std::string_view kNames[] = {
-      "rows_one",          "rows_tail_133", "padded_37_rows_seven", "padded_257_rows_133",   "padded_1638_rows_seven",
-      "columns_tail_1638", "bias",          "executorch_q_k_o",     "executorch_gate_up",    "kv_lengths_",
-      "fa3_1023x1024_",    "decode_16384",  "decode_4096",          "prefill_512x16384_d64", "head_dim_256_causal"};
+  static constexpr std::string_view kNames[] = {"rows_one",
+                                                "rows_tail_133",
+                                                "padded_37_rows_seven",
+                                                "padded_257_rows_133",
+                                                "padded_1638_rows_seven",
+                                                "columns_tail_1638",
+                                                "bias",
+                                                "executorch_q_k_o",
+                                                "executorch_gate_up",
+                                                "kv_lengths_",
+                                                "fa3_1023x1024_",
+                                                "decode_16384",
+                                                "decode_4096",
+                                                "prefill_512x16384_d64",
+                                                "head_dim_256_causal",
+                                                "every_pair_lengths_",
+                                                "every_pair_long_",
+                                                "every_pair_1638x"};
   return std::ranges::any_of(kNames, [&](std::string_view name) { return each.name.starts_with(name); });
 }
 

@@ -108,8 +108,8 @@ Result<Harness::Data*> Harness::dataOf(const Case& each) {
   return &*data_;
 }
 
-Result<Harness::Loaded*> Harness::load(const Template& kernelTemplate, const Problem& problem,
-                                       const DeviceInfo& device, const Configuration& configuration) {
+Result<Harness::Loaded*> Harness::load(const Template& kernelTemplate, const Problem& problem, const DeviceInfo& device,
+                                       const Configuration& configuration) {
   const std::vector<BuildRequest> requests = kernelTemplate.buildRequests(problem, device, configuration, sources_);
   std::string key;
   for (const BuildRequest& request : requests) key += buildKey(request, "");
@@ -128,8 +128,8 @@ Result<Harness::Loaded*> Harness::load(const Template& kernelTemplate, const Pro
   return &loaded_.emplace(key, std::move(loaded)).first->second;
 }
 
-Result<Harness::Plan> Harness::prepare(const Template& kernelTemplate, const Problem& problem,
-                                       const DeviceInfo& device, const Configuration& configuration) {
+Result<Harness::Plan> Harness::prepare(const Template& kernelTemplate, const Problem& problem, const DeviceInfo& device,
+                                       const Configuration& configuration) {
   Plan plan{.kernelTemplate = &kernelTemplate, .problem = problem, .device = device, .configuration = configuration};
   plan.loaded = TW_TRY(load(kernelTemplate, problem, device, configuration));
   const auto guarded = [&](std::int64_t bytes) -> Result<DeviceBuffer> {

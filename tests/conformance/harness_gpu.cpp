@@ -127,7 +127,8 @@ Result<void> Harness::overlapStreams(std::vector<FlowPlan>& plans, const Case& e
     const OutputBits alone = TW_TRY(outputBits(data.operands));
     for (const std::size_t beside : {i, (i + 1) % plans.size()}) {
       Plan& neighbour = plans[beside].plan;
-      Plan second = TW_TRY(prepare(*neighbour.kernelTemplate, neighbour.problem, neighbour.device, neighbour.configuration));
+      Plan second =
+          TW_TRY(prepare(*neighbour.kernelTemplate, neighbour.problem, neighbour.device, neighbour.configuration));
       TW_TRY(data.operands.poison(device_));
       TW_TRY(otherData.operands.poison(device_));
       for (int round = 0; round < kRounds; ++round) {
@@ -140,7 +141,8 @@ Result<void> Harness::overlapStreams(std::vector<FlowPlan>& plans, const Case& e
       const std::string own = TW_TRY(judge(flow.plan, data)), others = TW_TRY(judge(second, otherData));
       if (!own.empty()) flow.wrong = fmt::format("beside {{{}}}: {}", second.configuration.text(), own);
       if (own.empty() && TW_TRY(outputBits(data.operands)) != alone) {
-        flow.wrong = fmt::format("beside {{{}}}: the bits differ from those of a run alone", second.configuration.text());
+        flow.wrong =
+            fmt::format("beside {{{}}}: the bits differ from those of a run alone", second.configuration.text());
       }
       if (!others.empty()) flow.wrong = fmt::format("{{{}}} beside it: {}", second.configuration.text(), others);
     }

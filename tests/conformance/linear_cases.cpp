@@ -188,6 +188,18 @@ std::vector<Case> linearCases(Operation operation) {
       add({name, 320, 1024, 70}, precision, fmt::format("{}{}", name, suffix), operands);
       add({name, 272, 1024, 4}, precision, fmt::format("{}_few_rows{}", name, suffix), operands);
     }
+    // Every pair of parameter values: uneven tiles and a bias; many super-blocks of k, to be cut; few rows.
+    if (blocks && precision != Precision::kFast) {
+      constexpr Size kEveryPair[] = {{"every_pair_1638x4096_rows_133", 1638, 4096, 133, true, false, true},
+                                     {"every_pair_1032x8192_rows_300", 1032, 8192, 300},
+                                     {"every_pair_4100x4096_rows_1", 4100, 4096, 1, true, false, true},
+                                     {"every_pair_2056x2048_rows_9", 2056, 2048, 9},
+                                     {"every_pair_4104x1024_rows_31", 4104, 1024, 31, true}};
+      for (const Size& size : kEveryPair) {
+        add(size, precision, std::string(size.name) + suffix);
+        cases.back().everyPair = true;
+      }
+    }
     // Errors must not grow with k, whatever the weights' size.
     for (const auto& [name, operands] : std::initializer_list<Layout>{
              {"depth_28672", {}},

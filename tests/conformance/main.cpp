@@ -6,8 +6,8 @@
 //   conformance_gpu --device cuda:0 --cubins c --no-build --huge
 //
 // Tests are named <operation>.<case>/<template>. Flows that only GPUs have follow in <operation>_graph (captured and
-// replayed), _streams (two at once), _repeats (1000 runs, equal bits) and _units (planned for fewer SMs than there are).
-// What a template refuses is skipped with its reason, and counted at the end.
+// replayed), _streams (two at once), _repeats (1000 runs, equal bits) and _units (planned for fewer SMs than there
+// are). What a template refuses is skipped with its reason, and counted at the end.
 #include <gtest/gtest.h>
 
 #include <algorithm>
