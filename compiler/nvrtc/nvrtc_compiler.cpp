@@ -17,6 +17,9 @@ namespace {
 constexpr std::array<const char*, 4> kOptions = {"--std=c++20", "-default-device", "--no-source-include",
                                                  "--ptxas-options=-v"};
 
+// Newer libraries keep what they compiled in the driver's cache, and what comes from there has no log.
+constexpr const char* kNoCache = "--no-cache";
+
 // Options that would make the target or the sources differ from what the request says.
 constexpr std::array<std::string_view, 8> kRefusedOptions = {"-arch",    "--gpu-architecture", "-I",   "--include-path",
                                                              "-include", "--pre-include",      "-std", "--std"};
@@ -93,30 +96,6 @@ std::string_view firstError(std::string_view log) {
   return "no message";
 }
 
-/// Checks a request's target and options, then gives the option list for `architecture` ("sm_90a", "compute_90a").
-Result<std::vector<std::string>> compileOptions(const NvrtcCompiler& compiler, const BuildRequest& request,
-                                                std::string_view architecture) {
-  const int capability = TW_TRY(computeCapabilityOf(request.target));
-  if (std::ranges::find(compiler.capabilities(), capability) == compiler.capabilities().end()) {
-    return fail(ErrorCode::kUnsupported, "cannot build {}: {} compiles for sm_{}", describe(request),
-                compiler.identity(), fmt::join(compiler.capabilities(), ", sm_"));
-  }
-  for (const std::string& option : request.options) {
-    for (const std::string_view refused : kRefusedOptions) {
-      if (!option.starts_with(refused)) continue;
-      return fail(
-          ErrorCode::kInvalidArgument,
-          "cannot build {}: option '{}' would change the target, the language or the sources, which the request "
-          "itself states",
-          describe(request), option);
-    }
-  }
-  std::vector<std::string> options{fmt::format("--gpu-architecture={}", architecture)};
-  options.insert(options.end(), kOptions.begin(), kOptions.end());
-  options.insert(options.end(), request.options.begin(), request.options.end());
-  return options;
-}
-
 /// The request's entries in order, out of what the log reports.
 Result<std::vector<KernelResources>> entriesOf(const BuildRequest& request, std::vector<KernelResources> reported) {
   if (request.entries.empty()) return reported;
@@ -173,7 +152,35 @@ Result<void> NvrtcCompiler::readVersion() {
   const std::size_t at = ptx.find(", V");
   const std::string full = at == std::string::npos ? "" : ptx.substr(at + 3, ptx.find('\n', at) - at - 3);
   identity_ = fmt::format("nvrtc {}", full.empty() ? fmt::format("{}.{}", major, minor) : full);
+
+  commonOptions_.assign(kOptions.begin(), kOptions.end());
+  const Program again = TW_TRY(Program::create(library_, empty));
+  if (again.compile({kNoCache}) == NvrtcLibrary::kSuccess) commonOptions_.emplace_back(kNoCache);
   return {};
+}
+
+/// Checks a request's target and options, then gives the option list for `architecture` ("sm_90a", "compute_90a").
+Result<std::vector<std::string>> NvrtcCompiler::optionsFor(const BuildRequest& request,
+                                                           std::string_view architecture) const {
+  const int capability = TW_TRY(computeCapabilityOf(request.target));
+  if (std::ranges::find(capabilities_, capability) == capabilities_.end()) {
+    return fail(ErrorCode::kUnsupported, "cannot build {}: {} compiles for sm_{}", describe(request), identity_,
+                fmt::join(capabilities_, ", sm_"));
+  }
+  for (const std::string& option : request.options) {
+    for (const std::string_view refused : kRefusedOptions) {
+      if (!option.starts_with(refused)) continue;
+      return fail(
+          ErrorCode::kInvalidArgument,
+          "cannot build {}: option '{}' would change the target, the language or the sources, which the request "
+          "itself states",
+          describe(request), option);
+    }
+  }
+  std::vector<std::string> options{fmt::format("--gpu-architecture={}", architecture)};
+  options.insert(options.end(), commonOptions_.begin(), commonOptions_.end());
+  options.insert(options.end(), request.options.begin(), request.options.end());
+  return options;
 }
 
 bool NvrtcCompiler::handles(SourceKind kind, std::string_view target) const {
@@ -181,7 +188,7 @@ bool NvrtcCompiler::handles(SourceKind kind, std::string_view target) const {
 }
 
 Result<Binary> NvrtcCompiler::build(const BuildRequest& request) const {
-  const std::vector<std::string> options = TW_TRY(compileOptions(*this, request, request.target));
+  const std::vector<std::string> options = TW_TRY(optionsFor(request, request.target));
   const Program program = TW_TRY(Program::create(library_, request));
   TW_TRY(compile(library_, program, request, options));
 
@@ -207,7 +214,7 @@ Result<Binary> NvrtcCompiler::build(const BuildRequest& request) const {
 Result<std::string> NvrtcCompiler::emitPtx(const BuildRequest& request) const {
   const std::string architecture = fmt::format(
       "compute_{}", std::string_view(request.target).substr(std::min<std::size_t>(3, request.target.size())));
-  const std::vector<std::string> options = TW_TRY(compileOptions(*this, request, architecture));
+  const std::vector<std::string> options = TW_TRY(optionsFor(request, architecture));
   const Program program = TW_TRY(Program::create(library_, request));
   TW_TRY(compile(library_, program, request, options));
   return program.ptx();

@@ -36,10 +36,12 @@ class NvrtcCompiler final : public Compiler {
   NvrtcCompiler(NvrtcLibrary library) : library_(std::move(library)) {}
 
   Result<void> readVersion();
+  Result<std::vector<std::string>> optionsFor(const BuildRequest& request, std::string_view architecture) const;
 
   NvrtcLibrary library_;
   std::string identity_;
   std::vector<int> capabilities_;
+  std::vector<std::string> commonOptions_;
 };
 
 }  // namespace tilewright

@@ -1,5 +1,7 @@
 #include "tests/gpu/cubin_cache.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <fstream>
 #include <iterator>
@@ -48,9 +50,9 @@ Result<Binary> fromJson(const JsonValue& value, const std::string& path) {
   return binary;
 }
 
-/// Writes beside the file first, so that another process never reads half of it.
+/// Writes beside the file first, under this process's own name, so that another process never reads half of it.
 Result<void> writeFile(const std::filesystem::path& path, const char* data, std::size_t bytes) {
-  const std::filesystem::path part = path.string() + ".part";
+  const std::filesystem::path part = fmt::format("{}.{}", path.string(), ::getpid());
   std::ofstream stream(part, std::ios::binary);
   stream.write(data, static_cast<std::streamsize>(bytes));
   stream.close();
