@@ -39,6 +39,7 @@ struct QuantizeArguments {
   const void* x;
   void* quantized;
   float* scales;
+  std::uint16_t* outlierBlocks;
   std::uint32_t* counters;
   std::int64_t xStride;
   std::int32_t m, k, mPadded, counterCount;
@@ -47,6 +48,7 @@ struct FusedArguments {
   const float* rowBounds;
   const float* rowInverses;
   const float* tokenScales;
+  const std::uint64_t* outlierBlocks;
   const void* bias;
   void* out;
   std::int64_t outStride;
@@ -64,32 +66,35 @@ bool isRagged(const LinearShape& shape) {
 /// Where what lies in the workspace, and in the prepared weights.
 struct Layout {
   std::int64_t mPadded, nPadded, counters;
-  std::int64_t quantizedBytes, scaleBytes, counterBytes, partialBytes, rowBytes;
+  std::int64_t quantizedBytes, scaleBytes, flagBytes, counterBytes, partialBytes, rowBytes;
 
   Layout(const FusedTile& tile, const SplitPlan& plan, const LinearShape& shape) {
     mPadded = roundUp(shape.m, tile.tokens);
     nPadded = roundUp(shape.n, kRowPadding);
     counters = plan.splitTiles * tile.warpgroups;
-    quantizedBytes = tile.isBf16() ? 0 : roundUp(shape.m * shape.k, 256);
+    // s8: the lower bits of all tokens, then the upper ones.
+    quantizedBytes = tile.isBf16() ? 0 : roundUp(shape.m * shape.k * (tile.isS8() ? 2 : 1), 256);
     scaleBytes = tile.isBf16()
                      ? 0
                      : roundUp(mPadded * (tile.promotes() ? (shape.k + tile.scaleK - 1) / tile.scaleK : 1) * 4, 256);
+    flagBytes = tile.isS8() ? roundUp(mPadded * roundUp(shape.k / 256, 64) / 8, 256) : 0;
     counterBytes = roundUp(counters * 4, 256);
     partialBytes = plan.slots * tile.slotBytes();
     rowBytes = tile.isBf16() ? 0 : 2 * nPadded * 4;
   }
   std::int64_t workspaceBytes() const {
-    return quantizedBytes + scaleBytes + counterBytes + partialBytes + roundUp(rowBytes, 256);
+    return quantizedBytes + scaleBytes + flagBytes + counterBytes + partialBytes + roundUp(rowBytes, 256);
   }
 };
 
 struct Workspace {
-  std::byte *quantized, *scales, *counters, *partials, *rows;
+  std::byte *quantized, *scales, *flags, *counters, *partials, *rows;
 
   Workspace(void* base, const Layout& layout)
       : quantized(static_cast<std::byte*>(base)),
         scales(quantized + layout.quantizedBytes),
-        counters(scales + layout.scaleBytes),
+        flags(scales + layout.scaleBytes),
+        counters(flags + layout.flagBytes),
         partials(counters + layout.counterBytes),
         rows(partials + layout.partialBytes) {}
 };
@@ -175,9 +180,9 @@ std::optional<Refusal> FusedTemplate::refuses(const Problem& problem, const Devi
   if (problem.alignment != Alignment::k16) {
     return Refusal{"alignment", "addresses or strides are not multiples of 16 bytes, which the copy engine needs"};
   }
-  // Coordinates and tile counts are 32-bit; products of them are not.
+  // Coordinates (of s8, those of both matrices of activations) and tile counts are 32-bit; products of them are not.
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() - 1024;
-  if (shape.n > kMost || shape.m > kMost || shape.k > kMost ||
+  if (shape.n > kMost || shape.m > kMost / 2 || shape.k > kMost ||
       (shape.n / 64 + 1) * (shape.m / 16 + 1) > std::int64_t{kMost}) {
     return Refusal{"size", fmt::format("n = {}, m = {}: tiles of 64 rows and 16 tokens must be at most {}", shape.n,
                                        shape.m, kMost)};
@@ -189,14 +194,13 @@ std::vector<Parameter> FusedTemplate::parameters(const Problem& problem, const D
   const std::vector<std::int64_t> values = arithmetics(problem.linear.precision);
   const bool s8 = std::ranges::find(values, static_cast<std::int64_t>(FusedArithmetic::kS8)) != values.end();
   return {{"arithmetic", "operands of the product: 0 s8, 1 e4m3, 2 bf16", values},
-          {"scale_k", "k per activation scale: 0 a token's whole k, 256 or 4096",
-           s8 ? std::vector<std::int64_t>{0, 4096, 256} : std::vector<std::int64_t>{0}},
+          {"scale_k", "k per activation scale: 0 a token's whole k, or 4096",
+           s8 ? std::vector<std::int64_t>{0, 4096} : std::vector<std::int64_t>{0}},
           {"tokens", "rows of x of a tile", {256, 16, 32, 64, 128, 176, 192, 224}},
           {"warpgroups", "consumer warpgroups of a block, 64 rows of W each", {2, 3, 4, 5}},
           {"step_k", "k between waits for products", {64, 128, 256}},
           {"buffers", "sets of A registers: 2 convert under the own products, 1 under the others'", {2, 1}},
           {"stages_w", "super-blocks of k in the ring of weights", {4, 3, 6}},
-          {"helper", "1: two warps unpack the scales of the weights, 0: each consumer does", {1, 0}},
           {"split", "cuts along k: 0 none, 1 equal shares for all blocks, 2 equal slices of a tile", {0, 2, 1}}};
 }
 
@@ -205,14 +209,14 @@ std::optional<Refusal> FusedTemplate::refusesConfiguration(const Problem& proble
   if (auto refusal = refusesValues(parameters(problem, device), configuration)) return refusal;
   const FusedTile tile(configuration);
   const LinearShape& shape = problem.linear;
-  if (tile.promotes() && tile.arithmetic != FusedArithmetic::kS8) {
+  if (tile.promotes() && !tile.isS8()) {
     return Refusal{"scale_k", "scales per part of k promote s32 sums, which only s8 has"};
   }
-  if (tile.scaleK > 256 && tile.scaleK >= shape.k) {
+  if (tile.promotes() && tile.scaleK >= shape.k) {
     return Refusal{"scale_k",
                    fmt::format("scale_k is {} for k = {}, the same as one scale per token", tile.scaleK, shape.k)};
   }
-  if (tile.arithmetic == FusedArithmetic::kS8 && !tile.promotes() && shape.k > kLongestS8) {
+  if (tile.isS8() && !tile.promotes() && shape.k > kLongestS8) {
     return Refusal{"s8_scale",
                    fmt::format("k is {}, one s8 scale per token and row serves at most {}", shape.k, kLongestS8)};
   }
@@ -229,7 +233,6 @@ std::optional<Refusal> FusedTemplate::refusesConfiguration(const Problem& proble
                    fmt::format("step_k is {}, with two buffers a step must lie in one stage of bf16 activations, 64 k",
                                tile.stepK)};
   }
-  if (tile.isBf16() && tile.helper == 0) return Refusal{"helper", "bf16 reads its factors from the helper's table"};
   if (isRagged(shape) && tile.tokens > 192) {
     return Refusal{"ragged",
                    fmt::format("n = {} is no multiple of 8, whose store leaves registers for 192 tokens, not {}",
@@ -248,15 +251,15 @@ std::optional<Refusal> FusedTemplate::refusesConfiguration(const Problem& proble
 }
 
 Configuration FusedTemplate::defaultConfiguration(const Problem& problem, const DeviceInfo& device) const {
-  // tokens, warpgroups, step_k, buffers, stages_w, helper of the configurations that win somewhere.
-  constexpr std::array<std::array<std::int64_t, 6>, 8> kUsual = {{{256, 2, 64, 2, 4, 1},
-                                                                  {256, 2, 64, 2, 3, 1},
-                                                                  {128, 2, 64, 2, 4, 1},
-                                                                  {64, 2, 128, 2, 6, 1},
-                                                                  {64, 2, 64, 2, 4, 1},
-                                                                  {32, 2, 128, 2, 6, 1},
-                                                                  {16, 2, 256, 1, 6, 1},
-                                                                  {16, 2, 64, 2, 6, 1}}};
+  // tokens, warpgroups, step_k, buffers, stages_w of the configurations that win somewhere.
+  constexpr std::array<std::array<std::int64_t, 5>, 8> kUsual = {{{256, 2, 64, 2, 4},
+                                                                  {256, 2, 64, 2, 3},
+                                                                  {128, 2, 64, 2, 4},
+                                                                  {64, 2, 128, 2, 6},
+                                                                  {64, 2, 64, 2, 4},
+                                                                  {32, 2, 128, 2, 6},
+                                                                  {16, 2, 256, 1, 6},
+                                                                  {16, 2, 64, 2, 6}}};
   const std::int64_t arithmetic = arithmetics(problem.linear.precision).front();
   Configuration best;
   double bestTime = std::numeric_limits<double>::infinity();
@@ -264,7 +267,7 @@ Configuration FusedTemplate::defaultConfiguration(const Problem& problem, const 
     for (const std::int64_t stepK : {usual[2], std::int64_t{64}}) {
       // A step of BF16 takes twice the registers and the time of one of bytes.
       if (arithmetic == static_cast<std::int64_t>(FusedArithmetic::kBf16) && stepK != 64) continue;
-      for (const std::int64_t scaleK : {0, 4096, 256}) {
+      for (const std::int64_t scaleK : {0, 4096}) {
         for (const std::int64_t split : {0, 2, 1}) {
           const Configuration candidate({{"arithmetic", arithmetic},
                                          {"scale_k", scaleK},
@@ -273,7 +276,6 @@ Configuration FusedTemplate::defaultConfiguration(const Problem& problem, const 
                                          {"step_k", stepK},
                                          {"buffers", usual[3]},
                                          {"stages_w", usual[4]},
-                                         {"helper", usual[5]},
                                          {"split", split}});
           if (refusesConfiguration(problem, device, candidate)) continue;
           const double time = predictMicroseconds(problem, device, candidate);
@@ -387,6 +389,7 @@ void encodeQuantization(const LinearShape& shape, const LinearOperands& operands
       .arguments.value(QuantizeArguments{.x = operands.x,
                                          .quantized = workspace.quantized,
                                          .scales = reinterpret_cast<float*>(workspace.scales),
+                                         .outlierBlocks = reinterpret_cast<std::uint16_t*>(workspace.flags),
                                          .counters = reinterpret_cast<std::uint32_t*>(workspace.counters),
                                          .xStride = operands.xStride / 8,
                                          .m = static_cast<std::int32_t>(shape.m),
@@ -437,12 +440,14 @@ void FusedTemplate::encode(const Problem& problem, const DeviceInfo& device, con
   launch.arguments.tensorMap(
       tile.isBf16()
           ? map2d(linear.x, Element::kBf16, shape.k, shape.m, linear.xStride * 2, 64, tile.tokens, Swizzle::k128)
-          : map2d(workspace.quantized, Element::kU8, shape.k, shape.m, shape.k, 128, tile.tokens, Swizzle::k128));
+          : map2d(workspace.quantized, Element::kU8, shape.k, shape.m * (tile.isS8() ? 2 : 1), shape.k, 128,
+                  tile.tokens, Swizzle::k128));
   launch.arguments.tensorMap(
       map2d(linear.out, Element::kBf16, shape.n, shape.m, linear.outStride * 2, 64, tile.outTokens(), Swizzle::k128));
   launch.arguments.value(FusedArguments{.rowBounds = static_cast<const float*>(rows),
                                         .rowInverses = static_cast<const float*>(rows) + layout.nPadded,
                                         .tokenScales = reinterpret_cast<const float*>(workspace.scales),
+                                        .outlierBlocks = reinterpret_cast<const std::uint64_t*>(workspace.flags),
                                         .bias = shape.bias ? linear.bias : nullptr,
                                         .out = linear.out,
                                         .outStride = linear.outStride,

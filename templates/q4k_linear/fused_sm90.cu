@@ -17,13 +17,16 @@
 //
 //   producer warp 0     W ring: one super-block of every row, 64 rows x 144 bytes a copy
 //   producer warp 1     x ring: 128 bytes of k of every token, 128-byte swizzle
-//   producer warps 2, 3 with kHelper: unpack each super-block's factors into a table, once instead of four times
+//   producer warps 2, 3 unpack each super-block's factors into a table, once instead of four times
 //   consumers           kBuffers 2:  [products of step i, asynchronous][wait for step i - 1][convert step i + 1]
 //                       kBuffers 1:  [convert step i][products of step i][wait], covered by the other consumers'
 //                       products
 //
 //   W ring  |sb 0|sb 1|...    full -> (table) -> consumers read nibbles -> empty, before their products are done
 //   x ring  |128 B|128 B|...  full -> wgmma reads it -> empty, after the wait
+//
+// s8 multiplies super-blocks in which a token has outliers once more, with the outliers' upper bits
+// (fused_sm90_outliers.cuh).
 //
 // W streams before the kernel that quantizes x has ended (programmatic dependent launch); only the x producer and the
 // consumers wait for it. Epilogue: scale, bias, BF16, stmatrix.trans, TMA store of 128-byte lines of out; or, for a
@@ -63,25 +66,25 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       barrierInit(shared.fullX(s), 1);
       barrierInit(shared.emptyX(s), kWarpgroups * 4);
     }
+    for (int s = 0; s < kMaskSlots; ++s) barrierInit(shared.fullMask(s), 1);
     barrierInitFence();
   }
   __syncthreads();
 
   // Part ways.
-  const SegmentWalker walker(p.schedule);
   const int warpgroup = threadIdx.x / 128;
   if (warpgroup == kWarpgroups) {
     shrinkRegisters<kProducerRegisters>();
     const int warp = threadIdx.x / 32 % 4;
     if (warp == 0) {
-      if (electOneLane()) produceWeights(p, mapW, shared, walker);
+      if (electOneLane()) produceWeights(p, mapW, shared);
     } else if (warp == 1) {
-      if (electOneLane()) produceActivations(p, mapX, shared, walker);
-    } else if (kHelper) {
-      produceTable(p, shared, walker, threadIdx.x % 64);
+      produceActivations(p, mapX, shared);
+    } else {
+      produceTable(p, shared, threadIdx.x % 64);
     }
   } else {
     growRegisters<kConsumerRegisters>();
-    consume(p, mapOut, shared, walker, warpgroup);
+    consume(p, mapOut, shared, warpgroup);
   }
 }

@@ -7,6 +7,7 @@
 #include "templates/q4k_linear/fused_sm90_convert.cuh"
 #include "templates/q4k_linear/fused_sm90_finish.cuh"
 #include "templates/q4k_linear/fused_sm90_layout.cuh"
+#include "templates/q4k_linear/fused_sm90_outliers.cuh"
 
 namespace tilewright {
 
@@ -15,8 +16,8 @@ class WeightReader {
  public:
   __device__ __forceinline__ explicit WeightReader(const SharedView& shared) : shared_(shared) {}
 
-  /// Before the first super-block of a tile, whose rows for this warpgroup begin at `row`.
-  __device__ __forceinline__ void beginTile(const FusedArguments& p, int warpgroup, int row) {
+  /// Before the first super-block of a tile.
+  __device__ __forceinline__ void beginTile(int warpgroup) {
     // NOTE: computed anew for each tile, from a value that the compiler cannot move, so that no register holds them
     // while a split tile is added up.
     const int thread = opaqueThreadIndex(), lane = thread % 32, mine = thread / 32 % 4 * 16 + lane / 4;
@@ -24,25 +25,13 @@ class WeightReader {
     rowOffset_ = shared_.w(0) + tileRow * kBlockBytes;
     wordOffset_ = lane % 4 * (kIsBf16 ? 2 : 4);
     tableOffset_ = shared_.table(0) + tableOffset(0, tileRow);
-    if constexpr (!kHelper) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) inverse_[i] = kTopWeight * __ldg(p.rowInverses + row + mine + 8 * i);
-    }
   }
 
   __device__ __forceinline__ void open() {
     barrierWait(shared_.fullW(ring_.stage), ring_.phase);
-    if constexpr (kHelper) barrierWait(shared_.fullTable(ring_.stage), ring_.phase);
-    const U32 block = rowOffset_ + ring_.stage * kBytesW;
-    piece_ = block + wordOffset_;
-    if constexpr (kHelper)
-      table_ = tableOffset_ + ring_.stage * kBytesTable;
-    else {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        factors_[i] = unpackFactors(loadShared4(block + i * 8 * kBlockBytes), inverse_[i]);
-      }
-    }
+    barrierWait(shared_.fullTable(ring_.stage), ring_.phase);
+    piece_ = rowOffset_ + ring_.stage * kBytesW + wordOffset_;
+    table_ = tableOffset_ + ring_.stage * kBytesTable;
   }
 
   __device__ __forceinline__ void close() {
@@ -68,12 +57,7 @@ class WeightReader {
       } else {
         uint2 factors[2];
 #pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          if constexpr (kHelper)
-            factors[r] = loadShared2(table_ + tableOffset(c, 8 * r));
-          else
-            factors[r] = factorsFast(factors_[r], constants_, c);
-        }
+        for (int r = 0; r < 2; ++r) factors[r] = loadShared2(table_ + tableOffset(c, 8 * r));
         convertChunk(a[i], constants_, piece_, factors, c);
       }
     }
@@ -85,24 +69,21 @@ class WeightReader {
   RingPosition ring_;
   U32 rowOffset_, wordOffset_, tableOffset_;
   U32 piece_, table_;
-  float inverse_[2];
-  BlockFactors factors_[2];
 };
 
 template <int kCount>
-__device__ __forceinline__ void multiply(Accumulator (&d)[kCount], const U32 (&a)[4], U64 x, int accumulate) {
+__device__ __forceinline__ void multiply(Accumulator (&d)[kCount], const U32 (&a)[4], U64 x) {
   if constexpr (kArithmetic == 0)
-    wgmmaS8(d, a, x, accumulate);
+    wgmmaS8(d, a, x, 1);
   else if constexpr (kArithmetic == 1)
-    wgmmaE4m3(d, a, x, accumulate);
+    wgmmaE4m3(d, a, x, 1);
   else
-    wgmmaBf16(d, a, x, accumulate);
+    wgmmaBf16(d, a, x, 1);
 }
 
-/// sums += s32 accumulators, each column with its token's scale; accumulators that go on start anew.
+/// sums += s32 accumulators, each column with its token's scale; accumulators start anew.
 template <int kCount>
 __device__ __forceinline__ void promote(float (&sums)[kCount], Accumulator (&accumulators)[kTokens / 2], U32 scales) {
-  pinRegisters(accumulators);
 #pragma unroll
   for (int j = 0; j < kCount / 4; ++j) {
     const float2 s = loadSharedFloat2(scales + (8 * j + 2 * (threadIdx.x % 4)) * 4);
@@ -110,16 +91,18 @@ __device__ __forceinline__ void promote(float (&sums)[kCount], Accumulator (&acc
     for (int i = 0; i < 4; ++i) {
       const float v = static_cast<float>(accumulators[4 * j + i]);
       sums[4 * j + i] = fmaf(v, i % 2 != 0 ? s.y : s.x, sums[4 * j + i]);
-      if constexpr (kGroupBlocks > 1) accumulators[4 * j + i] = 0;
+      accumulators[4 * j + i] = 0;
     }
   }
 }
 
 __device__ __forceinline__ void consume(const FusedArguments& p, const TensorMapParameter& mapOut,
-                                        const SharedView& shared, SegmentWalker walker, int warpgroup) {
+                                        const SharedView& shared, int warpgroup) {
+  SegmentWalker walker(p.schedule);
   waitForPreviousKernel();
   WeightReader weights(shared);
   RingPosition ring;  // of x
+  MaskReader masks(shared);
   const U64 descriptor0 = wgmmaDescriptor128(shared.x(0));
   const auto release = [&](int stage) {
     if (threadIdx.x % 32 == 0) barrierArrive(shared.emptyX(stage));
@@ -139,101 +122,113 @@ __device__ __forceinline__ void consume(const FusedArguments& p, const TensorMap
       if constexpr (kPromotes) sums[i] = 0.0f;
       accumulators[i] = 0;
     }
-    weights.beginTile(p, warpgroup, row);
-    if constexpr (kBuffers == 2) {
-      weights.open();
-      weights.convert(a[0], 0);
-    }
+    weights.beginTile(warpgroup);
 
-    // The k of a scale, or all of a segment that has one.
-    int lastStage = 0;
+    // The k of a scale, or all of a segment that has one; then, with s8, its outliers.
 #pragma unroll 1
-    for (int groupBegin = segment.begin; groupBegin < segment.end;) {
-      const int groupEnd = kPromotes ? min((groupBegin / kGroupBlocks + 1) * kGroupBlocks, segment.end) : segment.end;
-#pragma unroll 1
-      for (int block = groupBegin; block < groupEnd; ++block) {
-        RingPosition stages[kStagesPerBlock];
-#pragma unroll
-        for (int j = 0; j < kStagesPerBlock; ++j) {
-          stages[j] = ring;
-          ring.advance<kStagesX>();
+    for (int begin = segment.begin;;) {
+      // Multiplies the next `count` super-blocks; gives the stage of the last activations, not yet released where it is
+      // held (kPromotes, two buffers).
+      const auto multiplyBlocks = [&](int count) {
+        int lastStage = 0;
+        if constexpr (kBuffers == 2) {
+          weights.open();
+          weights.convert(a[0], 0);
         }
+#pragma unroll 1
+        for (int block = 0; block < count; ++block) {
+          RingPosition stages[kStagesPerBlock];
 #pragma unroll
-        for (int step = 0; step < kSteps; ++step) {
-          if constexpr (kBuffers == 1) {
-            if (step == 0) weights.open();
-            weights.convert(a[0], step);
-            if (step == kSteps - 1) weights.close();
+          for (int j = 0; j < kStagesPerBlock; ++j) {
+            stages[j] = ring;
+            ring.advance<kStagesX>();
           }
-
-          // Multiply this step.
 #pragma unroll
-          for (int i = 0; i < kChunksPerStep; ++i) {
-            const int c = step * kChunksPerStep + i;
-            if (c % kChunksPerStage == 0) {
-              barrierWait(shared.fullX(stages[c / kChunksPerStage].stage), stages[c / kChunksPerStage].phase);
+          for (int step = 0; step < kSteps; ++step) {
+            if constexpr (kBuffers == 1) {
+              if (step == 0) weights.open();
+              weights.convert(a[0], step);
+              if (step == kSteps - 1) weights.close();
             }
-          }
-          wgmmaFence();
-#pragma unroll
-          for (int i = 0; i < kChunksPerStep; ++i) {
-            const int c = step * kChunksPerStep + i;
-            const U64 x = descriptor0 + stages[c / kChunksPerStage].stage * (kBytesX / 16) + c % kChunksPerStage * 4;
-#pragma unroll
-            for (int q = 0; q < kProductsPerChunk; ++q) {
-              const int accumulate = c > 0 || q > 0 || !kPromotes || kGroupBlocks > 1;
-              multiply(accumulators, a[step % kBuffers][i][q], x + 2 * q, accumulate);
-            }
-          }
-          wgmmaCommit();
 
-          if constexpr (kBuffers == 1) {
-            wgmmaWait<0>();
+            // Multiply this step.
 #pragma unroll
             for (int i = 0; i < kChunksPerStep; ++i) {
               const int c = step * kChunksPerStep + i;
-              if (c % kChunksPerStage == kChunksPerStage - 1 && !(kPromotes && c == 3 && block + 1 == groupEnd)) {
-                release(stages[c / kChunksPerStage].stage);
+              if (c % kChunksPerStage == 0) {
+                barrierWait(shared.fullX(stages[c / kChunksPerStage].stage), stages[c / kChunksPerStage].phase);
               }
             }
-          } else {
-            // The step before is done: its registers and, after their last chunk, its activations are free.
-            wgmmaWait<1>();
-            if (step == 0) {
-              if (block > groupBegin) release(lastStage);
-            } else {
+            wgmmaFence();
+#pragma unroll
+            for (int i = 0; i < kChunksPerStep; ++i) {
+              const int c = step * kChunksPerStep + i;
+              const U64 x = descriptor0 + stages[c / kChunksPerStage].stage * (kBytesX / 16) + c % kChunksPerStage * 4;
+#pragma unroll
+              for (int q = 0; q < kProductsPerChunk; ++q) multiply(accumulators, a[step % kBuffers][i][q], x + 2 * q);
+            }
+            wgmmaCommit();
+
+            if constexpr (kBuffers == 1) {
+              wgmmaWait<0>();
 #pragma unroll
               for (int i = 0; i < kChunksPerStep; ++i) {
-                const int c = (step - 1) * kChunksPerStep + i;
-                if (c % kChunksPerStage == kChunksPerStage - 1) release(stages[c / kChunksPerStage].stage);
+                const int c = step * kChunksPerStep + i;
+                if (c % kChunksPerStage == kChunksPerStage - 1 && !(kPromotes && c == 3 && block + 1 == count)) {
+                  release(stages[c / kChunksPerStage].stage);
+                }
               }
-            }
-            // Convert the next step.
-            if (step + 1 < kSteps) {
-              weights.convert(a[(step + 1) % 2], step + 1);
             } else {
-              weights.close();
-              if (block + 1 < segment.end) {
-                weights.open();
-                weights.convert(a[0], 0);
+              // The step before is done: its registers and, after their last chunk, its activations are free.
+              wgmmaWait<1>();
+              if (step == 0) {
+                if (block > 0) release(lastStage);
+              } else {
+#pragma unroll
+                for (int i = 0; i < kChunksPerStep; ++i) {
+                  const int c = (step - 1) * kChunksPerStep + i;
+                  if (c % kChunksPerStage == kChunksPerStage - 1) release(stages[c / kChunksPerStage].stage);
+                }
+              }
+              // Convert the next step.
+              if (step + 1 < kSteps) {
+                weights.convert(a[(step + 1) % 2], step + 1);
+              } else {
+                weights.close();
+                if (block + 1 < count) {
+                  weights.open();
+                  weights.convert(a[0], 0);
+                }
               }
             }
           }
+          lastStage = stages[kStagesPerBlock - 1].stage;
         }
-        lastStage = stages[kStagesPerBlock - 1].stage;
+        wgmmaWait<0>();
+        pinRegisters(accumulators);
+
+        return lastStage;
+      };
+      int lastStage = multiplyBlocks(groupEnd(begin, segment) - begin);
+
+      // Once more with the outliers' upper bits?
+      if constexpr (kIsS8) {
+        const U64 mask = masks.next();
+        if (__any_sync(~0u, mask != 0)) {
+          if constexpr (kPromotes || kBuffers == 2) release(lastStage);
+          toUpperUnits(accumulators);
+          lastStage = multiplyBlocks(__shfl_sync(~0u, __popcll(mask), 0));
+          fromUpperUnits(accumulators);
+        }
       }
       if constexpr (kPromotes) {
-        wgmmaWait<0>();
         promote(sums, accumulators, shared.tokenScales(lastStage));
         __syncwarp();
-        release(lastStage);
       }
-      groupBegin = groupEnd;
-    }
-    if constexpr (!kPromotes) {
-      wgmmaWait<0>();
-      pinRegisters(accumulators);
-      if constexpr (kBuffers == 2) release(lastStage);
+      if constexpr (kPromotes || kBuffers == 2) release(lastStage);
+      begin = groupEnd(begin, segment);
+      // NOTE: through a vote, as in SegmentWalker::nextUniform.
+      if (!kPromotes || !__any_sync(~0u, begin < segment.end)) break;
     }
 
     // Finish the tile, or hand its part over.

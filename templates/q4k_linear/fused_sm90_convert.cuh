@@ -8,8 +8,7 @@
 //
 // The other nibbles come the same way from w << 4, w >> 4 and w >> 8; one PRMT packs four bytes (e4m3: two
 // conversions). 112 s is close to 1280 for common scales, so o is small and its rounding, half an ulp, too. |v| is at
-// most 126 before rounding (125 where o is rounded twice): where d is negative o errs by up to 1 (2), and a byte must
-// not wrap.
+// most 126 before rounding: where d is negative o errs by up to 1, and a byte must not wrap.
 //
 // bf16, 3 instructions a weight: a nibble at bit 12 (16) of an FP32 mantissa below the exponent of 2048 (128) is worth
 // q; one FFMA with s and o = -dmin mn - 2048 s (128 s), exact to 2^-13 s, one pack for two.
@@ -24,28 +23,17 @@ namespace tilewright {
 
 // Constants that must sit in registers (see andOr).
 struct ConvertConstants {
-  U32 half112 = inRegister(0x57005700);   // 112, 112
-  U32 half1024 = inRegister(0x64006400);  // 1024, 1024
+  U32 half112 = inRegister(0x57005700);  // 112, 112
 };
 
 constexpr float kBase = kIsS8 ? 1280.0f : 0.0f;
 
-/// s and o of sub-blocks 2 c (low half) and 2 c + 1 (high half), o rounded once.
-__device__ __forceinline__ uint2 factorsPrecise(const BlockFactors& f, int c) {
+/// s and o of sub-blocks 2 c (low half) and 2 c + 1 (high half).
+__device__ __forceinline__ uint2 factorsHalf(const BlockFactors& f, int c) {
   const U32 s = packHalf(f.scale(2 * c), f.scale(2 * c + 1));
   const float2 rounded = halfPairToFloat(s);
   return {s, packHalf(fmaf(-112.0f, rounded.x, kBase - f.minimum(2 * c)),
                       fmaf(-112.0f, rounded.y, kBase - f.minimum(2 * c + 1)))};
-}
-
-/// The same in seven half-precision instructions; o is rounded twice.
-__device__ __forceinline__ uint2 factorsFast(const BlockFactors& f, const ConvertConstants& constants, int c) {
-  constexpr U32 kHalf1024 = 0x64006400, kMinus112 = 0xd700d700, kBase2 = kIsS8 ? 0x65006500 : 0;
-  const U32 select = c % 2 != 0 ? 0x5352 : 0x5150;  // bytes 2 c and 2 c + 1 over 0x64: 1024 + byte
-  const U32 d = packHalf(f.d, f.d), dmin = packHalf(f.dmin, f.dmin);
-  const U32 s = mulHalf2(subHalf2(__byte_perm(f.scales[c / 2], constants.half1024, select), kHalf1024), d);
-  const U32 minusMinimum = subHalf2(kHalf1024, __byte_perm(f.minimums[c / 2], constants.half1024, select));
-  return {s, fmaHalf2(minusMinimum, dmin, fmaHalf2(s, kMinus112, kBase2))};
 }
 
 /// The fragments of chunk c for two rows 8 apart. `piece` is the first row's super-block plus 4 (lane % 4) bytes.

@@ -7,22 +7,20 @@
 
 // Parameters:
 //   kArithmetic   0 s8, 1 e4m3, 2 bf16
-//   kScaleK       k per activation scale: 0 all of a token's; 256 or 4096 (s8 only)
+//   kScaleK       k per activation scale: 0 all of a token's; 4096 (s8 only)
 //   kTokens       tokens of a tile
 //   kWarpgroups   consumer warpgroups, each with 64 rows
 //   kStepK        k between waits for products: 64, 128 or 256
 //   kBuffers      sets of A registers
 //   kStagesW      super-blocks in the W ring
 //   kStagesX      128-byte pieces in the x ring
-//   kHelper       1: two producer warps unpack the factors
 //   kRagged       1: n is no multiple of 8, so the last rows are stored without the copy engine
 static_assert(kArithmetic >= 0 && kArithmetic <= 2, "s8, e4m3 or bf16");
-static_assert(kScaleK == 0 || (kScaleK % 256 == 0 && kArithmetic == 0), "only s8 promotes");
+static_assert(kScaleK == 0 || (kScaleK == 4096 && kArithmetic == 0), "only s8 promotes");
 static_assert(kTokens % 16 == 0 && kTokens <= 256, "wgmma's N; activation stages keep the swizzle's 1024 bytes");
 static_assert(kWarpgroups >= 1 && kWarpgroups <= 5, "register budgets exist for 1 to 5 consumer warpgroups");
 static_assert(kStepK == 64 || kStepK == 128 || kStepK == 256, "a step is 1, 2 or 4 chunks of 64 k");
 static_assert(kBuffers == 1 || kStepK < 256, "two buffers alternate within a super-block");
-static_assert(kArithmetic != 2 || kHelper == 1, "bf16 reads its factors from the table");
 static_assert(kArithmetic != 2 || kBuffers == 1 || kStepK == 64,
               "the consumers give back one activation stage behind a double-buffered step: bf16 has 64 k in a stage");
 
@@ -31,7 +29,7 @@ namespace tilewright {
 constexpr bool kIsS8 = kArithmetic == 0;
 constexpr bool kIsBf16 = kArithmetic == 2;
 constexpr bool kPromotes = kScaleK != 0;
-constexpr int kGroupBlocks = kPromotes ? kScaleK / kBlockWeights : 1;  // super-blocks between promotions
+constexpr int kGroupBlocks = kPromotes ? kScaleK / 256 : 1;  // super-blocks of a scale, with kPromotes
 
 constexpr int kRows = kWarpgroups * 64;
 constexpr int kThreads = (kWarpgroups + 1) * 128;
@@ -55,7 +53,7 @@ constexpr int kTableEntryBytes = kIsBf16 ? 16 : 8;                       // fact
 constexpr int kOutTokens = kTokens % 32 == 0 && kTokens > 64 ? 32 : 16;  // tokens of one store
 
 // A row's bound becomes this value of the 8-bit operand (fused_sm90_convert.cuh says why not 127).
-constexpr float kTopWeight = !kIsS8 ? 448.0f : kHelper ? 126.0f : 125.0f;
+constexpr float kTopWeight = kIsS8 ? 126.0f : 448.0f;
 
 using Accumulator = Conditional<kIsS8, int, float>;
 
@@ -63,6 +61,7 @@ struct FusedArguments {
   const float* rowBounds;    // [n padded], at least every |w| of the row; unused with bf16
   const float* rowInverses;  // [n padded], the inverses, or 0; unused with bf16
   const float* tokenScales;  // [m padded], or [k / kScaleK rounded up, m padded]; unused with bf16
+  const U64* outlierBlocks;  // [blocks / 64 rounded up, m padded], see fused_sm90_outliers.cuh; used with s8
   const U16* bias;           // BF16 [n], or null
   U16* out;                  // BF16 [m, n], rows of outStride elements
   I64 outStride;
@@ -73,17 +72,19 @@ struct FusedArguments {
 };
 
 // Shared memory, in this order (bytes from a base that is a multiple of 1024):
-constexpr int kBytesX = kTokens * 128;                                   // one x stage
-constexpr int kBytesOut = roundUp(kOutTokens * 128, 1024);               // one warpgroup's store buffer
-constexpr int kBytesW = kRows * kBlockBytes;                             // one W stage
-constexpr int kBytesTable = kHelper ? 4 * kRows * kTableEntryBytes : 0;  // of one W stage
-constexpr int kBytesScales = kPromotes ? kTokens * 4 : 0;                // token scales, of one x stage
+constexpr int kBytesX = kTokens * 128;                      // one x stage
+constexpr int kBytesOut = roundUp(kOutTokens * 128, 1024);  // one warpgroup's store buffer
+constexpr int kBytesW = kRows * kBlockBytes;                // one W stage
+constexpr int kBytesTable = 4 * kRows * kTableEntryBytes;   // of one W stage
+constexpr int kBytesScales = kPromotes ? kTokens * 4 : 0;   // token scales, of one x stage
+constexpr int kMaskSlots = kIsS8 ? 8 : 0;                   // masks of super-blocks with outliers
 constexpr int kOffsetOut = kStagesX * kBytesX;
 constexpr int kOffsetW = kOffsetOut + kWarpgroups * kBytesOut;
 constexpr int kOffsetTable = kOffsetW + kStagesW * kBytesW;
 constexpr int kOffsetScales = kOffsetTable + kStagesW * kBytesTable;
-constexpr int kOffsetBarriers = kOffsetScales + kStagesX * kBytesScales;
-constexpr int kBarriers = 3 * kStagesW + 2 * kStagesX;
+constexpr int kOffsetMasks = kOffsetScales + kStagesX * kBytesScales;
+constexpr int kOffsetBarriers = kOffsetMasks + 8 * kMaskSlots;
+constexpr int kBarriers = 3 * kStagesW + 2 * kStagesX + kMaskSlots;
 constexpr int kDeviceSharedBytes = kOffsetBarriers + 8 * kBarriers + 1024;  // 1024: alignment of the base
 static_assert(kDeviceSharedBytes == kSharedBytes, "shared memory as the host computes it");
 static_assert(kSharedBytes <= 232448, "shared memory of a block");
@@ -102,11 +103,14 @@ struct SharedView {
   __device__ __forceinline__ U32 fullTable(int s) const { return fullW(2 * kStagesW + s); }
   __device__ __forceinline__ U32 fullX(int s) const { return fullW(3 * kStagesW + s); }
   __device__ __forceinline__ U32 emptyX(int s) const { return fullW(3 * kStagesW + kStagesX + s); }
+  __device__ __forceinline__ U32 mask(int s) const { return base + kOffsetMasks + 8 * s; }
+  __device__ __forceinline__ U32 fullMask(int s) const { return fullW(3 * kStagesW + 2 * kStagesX + s); }
 };
 
-/// Whether the sums are promoted behind a super-block: at the end of a scale's k, and of a segment.
-__device__ __forceinline__ bool promotesBehind(int block, const Segment& segment) {
-  return kPromotes && (block % kGroupBlocks == kGroupBlocks - 1 || block + 1 == segment.end);
+/// The end of the super-blocks that share a scale, or of the segment.
+__device__ __forceinline__ int groupEnd(int begin, const Segment& segment) {
+  if constexpr (!kPromotes) return segment.end;
+  return min((begin / kGroupBlocks + 1) * kGroupBlocks, segment.end);
 }
 
 /// The entry of a row of the tile and chunk c of a super-block in a stage's table.

@@ -6,16 +6,20 @@
 #include "templates/common/warp_control.cuh"
 #include "templates/q4k_linear/fused_sm90_convert.cuh"
 #include "templates/q4k_linear/fused_sm90_layout.cuh"
+#include "templates/q4k_linear/fused_sm90_outliers.cuh"
 
 namespace tilewright {
 
 /// One thread: a super-block of every row of the tile per stage. Rows past n are read as zeros.
 __device__ __forceinline__ void produceWeights(const FusedArguments& p, const TensorMapParameter& map,
-                                               const SharedView& shared, SegmentWalker walker) {
+                                               const SharedView& shared) {
+  SegmentWalker walker(p.schedule);
   RingPosition ring;
+  MaskReader masks(shared);
   for (Segment segment; walker.next(p.schedule, segment);) {
     const int row = segment.tile / p.schedule.tokenTiles * kRows;
-    for (int block = segment.begin; block < segment.end; ++block) {
+    const auto nextMask = [&](int, int) { return masks.next(); };
+    visitBlocks(segment, nextMask, [&](int block, int, bool) {
       const U32 full = shared.fullW(ring.stage);
       barrierWait(shared.emptyW(ring.stage), ring.phase ^ 1);
       barrierArriveExpect(full, kWarpgroups * kUnitBytes);
@@ -24,45 +28,57 @@ __device__ __forceinline__ void produceWeights(const FusedArguments& p, const Te
         tmaLoad2d(shared.w(ring.stage) + u * kUnitBytes, &map, block * kBlockBytes, row + u * 64, full, kEvictNormal);
       }
       ring.advance<kStagesW>();
-    }
+    });
   }
 }
 
-/// One thread: 128 bytes of k of every token of the tile per stage; a super-block's token scales ride with its last
-/// stage.
+/// One warp: 128 bytes of k of every token of the tile per stage. A group's scales ride with the last stage of a pass.
 __device__ __forceinline__ void produceActivations(const FusedArguments& p, const TensorMapParameter& map,
-                                                   const SharedView& shared, SegmentWalker walker) {
+                                                   const SharedView& shared) {
   waitForPreviousKernel();
+  SegmentWalker walker(p.schedule);
   RingPosition ring;
+  MaskWriter masks;
+  const bool isLeader = threadIdx.x % 32 == 0;
   for (Segment segment; walker.next(p.schedule, segment);) {
     const int token = segment.tile % p.schedule.tokenTiles * kTokens;
-    for (int piece = segment.begin * kStagesPerBlock; piece < segment.end * kStagesPerBlock; ++piece) {
-      const U32 full = shared.fullX(ring.stage);
-      const int block = piece / kStagesPerBlock;
-      const bool scales = piece % kStagesPerBlock == kStagesPerBlock - 1 && promotesBehind(block, segment);
-      barrierWait(shared.emptyX(ring.stage), ring.phase ^ 1);
-      barrierArriveExpect(full, kBytesX + (scales ? kBytesScales : 0));
-      tmaLoad2d(shared.x(ring.stage), &map, piece * kStageK, token, full, kEvictLast);
-      if (scales) {
-        bulkLoad(shared.tokenScales(ring.stage),
-                 p.tokenScales + static_cast<I64>(block / kGroupBlocks) * p.mPadded + token, kBytesScales, full);
+    const auto nextMask = [&](int begin, int end) { return masks.publish(p, shared, token, begin, end); };
+    visitBlocks(segment, nextMask, [&](int block, int pass, bool isLast) {
+#pragma unroll 1
+      for (int piece = 0; piece < kStagesPerBlock; ++piece) {
+        const U32 full = shared.fullX(ring.stage);
+        const bool scales = kPromotes && isLast && piece == kStagesPerBlock - 1;
+        barrierWait(shared.emptyX(ring.stage), ring.phase ^ 1);
+        if (isLeader) {
+          barrierArriveExpect(full, kBytesX + (scales ? kBytesScales : 0));
+          // The outliers' upper bits lie behind all tokens' lower ones.
+          tmaLoad2d(shared.x(ring.stage), &map, (block * kStagesPerBlock + piece) * kStageK, token + pass * p.m, full,
+                    kEvictLast);
+          if (scales) {
+            const float* source = p.tokenScales + static_cast<I64>(block / kGroupBlocks) * p.mPadded + token;
+            bulkLoad(shared.tokenScales(ring.stage), source, kBytesScales, full);
+          }
+        }
+        ring.advance<kStagesX>();
       }
-      ring.advance<kStagesX>();
-    }
+    });
   }
 }
 
 /// 64 threads: the factors of every row and chunk of a super-block, in the form that the conversion takes.
-__device__ __forceinline__ void produceTable(const FusedArguments& p, const SharedView& shared, SegmentWalker walker,
-                                             int thread) {
+__device__ __forceinline__ void produceTable(const FusedArguments& p, const SharedView& shared, int thread) {
+  SegmentWalker walker(p.schedule);
   RingPosition ring;
+  MaskReader masks(shared);
   for (Segment segment; walker.nextUniform(p.schedule, segment);) {
     float inverse[kWarpgroups];
     const int row = segment.tile / p.schedule.tokenTiles * kRows + thread;
 #pragma unroll
-    for (int u = 0; u < kWarpgroups; ++u)
+    for (int u = 0; u < kWarpgroups; ++u) {
       inverse[u] = kIsBf16 ? 1.0f : kTopWeight * __ldg(p.rowInverses + row + u * 64);
-    for (int block = segment.begin; block < segment.end; ++block) {
+    }
+    const auto nextMask = [&](int, int) { return masks.next(); };
+    visitBlocks(segment, nextMask, [&](int, int, bool) {
       barrierWait(shared.fullW(ring.stage), ring.phase);
 #pragma unroll
       for (int u = 0; u < kWarpgroups; ++u) {
@@ -75,7 +91,7 @@ __device__ __forceinline__ void produceTable(const FusedArguments& p, const Shar
             const float4 v = factorsBf16(f, c);
             storeShared4(entry, __float_as_uint(v.x), __float_as_uint(v.y), __float_as_uint(v.z), __float_as_uint(v.w));
           } else {
-            const uint2 v = factorsPrecise(f, c);
+            const uint2 v = factorsHalf(f, c);
             storeShared2(entry, v.x, v.y);
           }
         }
@@ -83,7 +99,7 @@ __device__ __forceinline__ void produceTable(const FusedArguments& p, const Shar
       __syncwarp();
       if (thread % 32 == 0) barrierArrive(shared.fullTable(ring.stage));
       ring.advance<kStagesW>();
-    }
+    });
   }
 }
 

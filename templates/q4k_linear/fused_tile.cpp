@@ -17,14 +17,13 @@ FusedTile::FusedTile(const Configuration& configuration)
       stepK(configuration["step_k"]),
       buffers(configuration["buffers"]),
       stagesW(configuration["stages_w"]),
-      helper(configuration["helper"]),
       splitMode(static_cast<SplitMode>(configuration["split"])) {}
 
 std::int64_t FusedTile::sharedBytes(std::int64_t stagesX) const {
   const std::int64_t store = (outTokens() * 128 + 1023) / 1024 * 1024;
-  const std::int64_t table = helper != 0 ? 4 * rows() * (isBf16() ? 16 : 8) : 0;
+  const std::int64_t table = 4 * rows() * (isBf16() ? 16 : 8);
   const std::int64_t scales = promotes() ? tokens * 4 : 0;
-  const std::int64_t barriers = 8 * (3 * stagesW + 2 * stagesX);
+  const std::int64_t barriers = 8 * (3 * stagesW + 2 * stagesX) + (isS8() ? 8 * 16 : 0);  // s8: and masks
   return stagesX * (tokens * 128 + scales) + warpgroups * store + stagesW * (rows() * 144 + table) + barriers + 1024;
 }
 
@@ -37,11 +36,11 @@ std::int64_t FusedTile::stagesX() const {
 std::int64_t FusedTile::registersWanted() const {
   const std::int64_t accumulators = tokens / 2 * (promotes() ? 2 : 1);
   const std::int64_t fragments = buffers * (stepK / 64) * (isBf16() ? 16 : 8);
-  const std::int64_t rest = helper != 0 ? 24 : 40;  // addresses, ring positions, words under conversion, factors
+  constexpr std::int64_t kRest = 24;  // addresses, ring positions, words under conversion, factors
   // One product must fit what a block of so many threads is assembled for, whatever setmaxnreg gives it afterwards: its
   // own accumulators, its fragment and addresses.
   const std::int64_t assembledFor = 65536 / threads() / 8 * 8, product = tokens / 2 + 30;
-  return std::max(accumulators + fragments + rest, registersGiven() + product - assembledFor);
+  return std::max(accumulators + fragments + kRest, registersGiven() + product - assembledFor);
 }
 
 std::int64_t FusedTile::registersGiven() const {
@@ -57,9 +56,9 @@ double FusedTile::predictMicroseconds(const LinearShape& shape, const DeviceInfo
   // bytes that an SM takes from L2 at 64 per cycle. The largest hides most of the others.
   const double clock = (isBf16() ? 1.72e9 : arithmetic == FusedArithmetic::kE4m3 ? 1.62e9 : 1.70e9);
   const double tensor = count(warpgroups) * count(tokens) / 2 * (isBf16() ? 16 : 8);
-  const double convert = isBf16() ? 900 : arithmetic == FusedArithmetic::kE4m3 ? 560 : helper != 0 ? 456 : 520;
+  const double convert = isBf16() ? 900 : arithmetic == FusedArithmetic::kE4m3 ? 560 : 456;
   const double promote = promotes() ? count(tokens) / 2 * 2.5 * 256 / count(scaleK) : 0;
-  const double issue = count(warpgroups) * (convert + promote) * (helper != 0 ? 1.05 : 1);
+  const double issue = count(warpgroups) * (convert + promote) * 1.05;
   const double bytes = (count(rows()) * 144 + count(tokens) * (isBf16() ? 512 : 256)) / 40;
   const double longest = std::max({tensor, issue, bytes});
   const double serial = buffers == 1 && warpgroups < 3 ? 0.35 : 0.12;  // of what overlaps badly

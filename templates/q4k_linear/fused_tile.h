@@ -14,12 +14,13 @@ enum class FusedArithmetic : std::int64_t { kS8 = 0, kE4m3 = 1, kBf16 = 2 };
 
 struct FusedTile {
   FusedArithmetic arithmetic;
-  std::int64_t scaleK, tokens, warpgroups, stepK, buffers, stagesW, helper;
+  std::int64_t scaleK, tokens, warpgroups, stepK, buffers, stagesW;
   SplitMode splitMode;
 
   /// The configuration has passed refusesValues().
   explicit FusedTile(const Configuration& configuration);
 
+  bool isS8() const { return arithmetic == FusedArithmetic::kS8; }
   bool isBf16() const { return arithmetic == FusedArithmetic::kBf16; }
   bool promotes() const { return scaleK != 0; }
   std::int64_t rows() const { return warpgroups * 64; }

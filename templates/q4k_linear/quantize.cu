@@ -1,9 +1,17 @@
 // What q4k_linear's fused kernel needs beside the weights: quantized activations for each call, row bounds of W once.
 //
-// Activations: q[token, i] = round(x[token, i] / s), s = max |x[token, :]| / 127 (s8) or / 448 (e4m3), the maximum over
-// the token's k, or over each kScaleK of them. One block per token; a thread keeps its vectors of 8
-// values in registers between the two passes, so that x is read once. E4M3 bytes of each four are stored in the order
-// 0, 2, 1, 3, in which the product converts its weights. An all-zero group gets the scale 0 and zeros.
+// Activations: q[token, i] = round(x[token, i] / s), one scale s for the token's k or for each kScaleK of them. One
+// block per token; a thread keeps its vectors of 8 values in registers between the two passes, so that x is read once.
+//
+//   e4m3  s = max |x| / 448. Bytes of each four are stored in the order 0, 2, 1, 3, in which the product converts its
+//         weights.
+//   s8    s = max |x| / 127, unless max |x| is more than kUsual times the mean of |x|: outliers. Then s is kUsual means
+//         / 127, or max |x| / 8128 if that is more, and what rounds to more than 127 units is stored as 64 h + l, l in
+//         the matrix of all values and h in a second one, which is zero elsewhere. A bit per token and super-block says
+//         where h is not (fused_sm90_outliers.cuh reads both). One scale for everything instead would err by 5 to 7 %
+//         where 0.5 % of the channels are 30 times as large as the others.
+//
+// A group of zeros gets the scale 0 and zeros.
 //
 // Row bounds: r[n] >= |w[n, :]| from the super-blocks' headers alone: a sub-block's values lie between -dmin mn and
 // 15 d sc - dmin mn. Stored are r and 1 / r (0 for a zero row), both padded with zeros.
@@ -11,22 +19,28 @@
 #include "templates/common/warp_control.cuh"
 #include "templates/q4k_linear/q4k_block.cuh"
 
-// Parameters: kArithmetic (0 s8, 1 e4m3), kScaleK (0 a scale per token, else one per token and as many k).
+// Parameters: kArithmetic (0 s8, 1 e4m3), kScaleK (0 a scale per token, 4096 one per token and as many k).
 static_assert(kArithmetic == 0 || kArithmetic == 1, "activations are s8 or e4m3");
-static_assert(kScaleK % 256 == 0, "a warp's 32 vectors of 8 lie in one group");
+static_assert(kScaleK == 0 || kScaleK == 4096, "a group of 16 super-blocks has its flags in 16 bits");
 
 namespace tilewright {
 
 constexpr bool kIsS8 = kArithmetic == 0;
 constexpr float kTopActivation = kIsS8 ? 127.0f : 448.0f;
-constexpr int kGroupVectors = kScaleK == 0 ? 1 << 28 : kScaleK / 8;  // of a scale
+constexpr int kBlockVectors = kBlockWeights / 8;  // of a super-block, and of a warp
+constexpr int kPieceBlocks = 16;                  // super-blocks whose flags one thread writes
+constexpr int kPieceVectors = kPieceBlocks * kBlockVectors;
+constexpr int kWordPieces = 4;     // of a U64 of flags
+constexpr float kUsual = 8.0f;     // means of |x|: 6.4 deviations of normal values, which no tame row reaches
+constexpr float kTopSplit = 8128;  // 64 times the largest h
 
 struct QuantizeArguments {
-  const uint4* x;    // [m, k] BF16, rows of xStride vectors of 8
-  uint2* quantized;  // [m, k] bytes
-  float* scales;     // [m padded], or [k / 256, m padded]
-  U32* counters;     // to be zeroed for the product
-  I64 xStride;       // vectors
+  const uint4* x;      // [m, k] BF16, rows of xStride vectors of 8
+  uint2* quantized;    // [m, k] bytes; s8: then as many of the upper bits
+  float* scales;       // [m padded], or [k / kScaleK rounded up, m padded]
+  U16* outlierBlocks;  // s8: bits of 16 super-blocks each, [blocks / 64 rounded up, m padded, 4]
+  U32* counters;       // to be zeroed for the product
+  I64 xStride;         // vectors
   I32 m, k, mPadded, counterCount;
 };
 
@@ -35,26 +49,67 @@ __device__ __forceinline__ float peakOf(uint4 v) {
   return fmaxf(bf16LowToFloat(top), bf16HighToFloat(top));
 }
 
+__device__ __forceinline__ float sumOf(uint4 v) {
+  const auto pair = [](U32 w) { return fabsf(bf16LowToFloat(w)) + fabsf(bf16HighToFloat(w)); };
+  return (pair(v.x) + pair(v.y)) + (pair(v.z) + pair(v.w));
+}
+
 __device__ __forceinline__ float warpMaximum(float v) {
 #pragma unroll
   for (int d = 16; d > 0; d /= 2) v = fmaxf(v, __shfl_xor_sync(~0u, v, d));
   return v;
 }
 
-/// The maximum over the block; every thread calls it.
-__device__ __forceinline__ float blockMaximum(float v) {
-  __shared__ float warps[32];
-  v = warpMaximum(v);
-  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = v;
-  __syncthreads();
-  return warpMaximum(threadIdx.x % 32 < blockDim.x / 32 ? warps[threadIdx.x % 32] : 0.0f);
-}
+/// What a group's scale follows from.
+struct Magnitude {
+  float peak = 0.0f;  // max |x|
+  float sum = 0.0f;   // of |x|, always added in the same order; 0 where nobody needs it
+
+  __device__ __forceinline__ void add(uint4 v) {
+    peak = fmaxf(peak, peakOf(v));
+    if constexpr (kIsS8) sum += sumOf(v);
+  }
+  /// Over the warp, or each half of it.
+  template <int kLanes = 32>
+  __device__ __forceinline__ void addLanes() {
+#pragma unroll
+    for (int d = kLanes / 2; d > 0; d /= 2) {
+      peak = fmaxf(peak, __shfl_xor_sync(~0u, peak, d));
+      if constexpr (kIsS8) sum += __shfl_xor_sync(~0u, sum, d);
+    }
+  }
+  /// Over the block; every thread calls it. `partials` has room for 32 and is free after the next block barrier.
+  __device__ __forceinline__ void addThreads(Magnitude* partials) {
+    addLanes();
+    if (threadIdx.x % 32 == 0) partials[threadIdx.x / 32] = *this;
+    __syncthreads();
+    *this = threadIdx.x % 32 < blockDim.x / 32 ? partials[threadIdx.x % 32] : Magnitude{};
+    addLanes();
+  }
+};
+
+/// The scale of a group.
+struct Scale {
+  float scale, inverse;
+  bool hasOutliers = false;
+
+  __device__ __forceinline__ Scale(const Magnitude& magnitude, int count) {
+    float top = magnitude.peak;
+    if constexpr (kIsS8) {
+      const float usual = kUsual / static_cast<float>(count) * magnitude.sum;
+      hasOutliers = magnitude.peak > usual;
+      if (hasOutliers) top = fmaxf(usual, magnitude.peak * (kTopActivation / kTopSplit));
+    }
+    scale = top / kTopActivation;
+    inverse = top > 0.0f ? kTopActivation / top : 0.0f;
+  }
+};
+
+constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: added, it leaves the nearest integer in the low bits
 
 /// Four values to four bytes.
 __device__ __forceinline__ U32 quantize4(float a, float b, float c, float d) {
   if constexpr (kIsS8) {
-    // The sum's low byte is the value rounded to nearest.
-    constexpr float kRound = 12582912.0f;  // 1.5 * 2^23
     const U32 low = __byte_perm(__float_as_uint(a + kRound), __float_as_uint(b + kRound), 0x0040);
     const U32 high = __byte_perm(__float_as_uint(c + kRound), __float_as_uint(d + kRound), 0x0040);
     return __byte_perm(low, high, 0x5410);
@@ -70,8 +125,16 @@ __device__ __forceinline__ uint2 quantize8(uint4 v, float inverse) {
       quantize4(bf16LowToFloat(v.z) * s, bf16HighToFloat(v.z) * s, bf16LowToFloat(v.w) * s, bf16HighToFloat(v.w) * s)};
 }
 
-__device__ __forceinline__ float inverseOf(float peak) {
-  return peak > 0.0f ? kTopActivation / peak : 0.0f;
+/// Two values as 64 h + l; adds byte i and i + 1 to what the words hold.
+__device__ __forceinline__ void split2(U32 pair, float inverse, int i, U32& lower, U32& upper) {
+  const float values[2] = {bf16LowToFloat(pair) * inverse, bf16HighToFloat(pair) * inverse};
+#pragma unroll
+  for (int j = 0; j < 2; ++j) {
+    const int v = __float_as_int(values[j] + kRound) - __float_as_int(kRound);
+    const int h = abs(v) > 127 ? (v + 32) >> 6 : 0;
+    lower |= (static_cast<U32>(v - 64 * h) & 255) << 8 * (i + j);
+    upper |= (static_cast<U32>(h) & 255) << 8 * (i + j);
+  }
 }
 
 /// What the product finds zeroed: the counters of split tiles, and the scales of tokens past the last.
@@ -83,11 +146,56 @@ __device__ __forceinline__ void clearForProduct(const QuantizeArguments& p) {
   for (int i = thread; i < padding * groups; i += threads) {
     p.scales[static_cast<I64>(i / padding) * p.mPadded + p.m + i % padding] = 0.0f;
   }
+  if constexpr (kIsS8) {
+    const int words = ceilDiv(p.k, kWordPieces * kPieceBlocks * kBlockWeights);
+    U64* flags = reinterpret_cast<U64*>(p.outlierBlocks);
+    for (int i = thread; i < padding * words; i += threads) {
+      flags[static_cast<I64>(i / padding) * p.mPadded + p.m + i % padding] = 0;
+    }
+  }
 }
 
-/// kSteps vectors of 8 values per thread cover a token.
+/// Where the scale of a token's group is kept.
+__device__ __forceinline__ float& scaleOf(const QuantizeArguments& p, int token, int group) {
+  return p.scales[static_cast<I64>(group) * p.mPadded + token];
+}
+
+/// Where the flags of 16 super-blocks are kept.
+__device__ __forceinline__ U16& flagsOf(const QuantizeArguments& p, int token, int piece) {
+  return p
+      .outlierBlocks[(static_cast<I64>(piece / kWordPieces) * p.mPadded + token) * kWordPieces + piece % kWordPieces];
+}
+
+/// Stores vector i of a token, and the super-block's bit in `flags`, in shared memory, if it has outliers.
+__device__ __forceinline__ void storeVector(const QuantizeArguments& p, int token, int i, uint4 v, const Scale& scale,
+                                            U32& flags) {
+  const I64 at = static_cast<I64>(token) * (p.k / 8) + i;
+  if constexpr (!kIsS8) {
+    p.quantized[at] = quantize8(v, scale.inverse);
+  } else {
+    uint2* const upper = p.quantized + static_cast<I64>(p.m) * (p.k / 8) + at;
+    if (!scale.hasOutliers) {
+      p.quantized[at] = quantize8(v, scale.inverse);
+      __stcs(upper, make_uint2(0, 0));  // rarely read
+      return;
+    }
+    uint2 l{}, h{};
+    split2(v.x, scale.inverse, 0, l.x, h.x), split2(v.y, scale.inverse, 2, l.x, h.x);
+    split2(v.z, scale.inverse, 0, l.y, h.y), split2(v.w, scale.inverse, 2, l.y, h.y);
+    p.quantized[at] = l;
+    *upper = h;
+    if (__any_sync(~0u, (h.x | h.y) != 0) && threadIdx.x % 32 == 0) {
+      atomicOr(&flags, 1u << (i / kBlockVectors % kPieceBlocks));
+    }
+  }
+}
+
+/// kSteps vectors of 8 values per thread cover a token. Whole warps drop out together: k is a multiple of 256.
 template <int kSteps>
 __device__ __forceinline__ void quantizeToken(const QuantizeArguments& p) {
+  constexpr int kPieces = roundUp(kSteps * 1024 / kPieceVectors, kWordPieces);
+  __shared__ Magnitude partials[kSteps * 32];
+  __shared__ U32 pieces[kPieces];
   letNextKernelStart();
   clearForProduct(p);
   const int token = blockIdx.x, vectors = p.k / 8;
@@ -99,78 +207,81 @@ __device__ __forceinline__ void quantizeToken(const QuantizeArguments& p) {
     const int i = threadIdx.x + s * blockDim.x;
     v[s] = i < vectors ? x[i] : make_uint4(0, 0, 0, 0);
   }
-  float peak[kSteps];
-#pragma unroll
-  for (int s = 0; s < kSteps; ++s) peak[s] = peakOf(v[s]);
+  if (threadIdx.x < kPieces) pieces[threadIdx.x] = 0;
+
   if constexpr (kScaleK == 0) {
-    float top = peak[0];
+    Magnitude magnitude;
 #pragma unroll
-    for (int s = 1; s < kSteps; ++s) top = fmaxf(top, peak[s]);
-    top = blockMaximum(top);
-#pragma unroll
-    for (int s = 0; s < kSteps; ++s) peak[s] = top;
-    if (threadIdx.x == 0) p.scales[token] = top / kTopActivation;
-  } else if constexpr (kScaleK == 256) {
-#pragma unroll
-    for (int s = 0; s < kSteps; ++s) peak[s] = warpMaximum(peak[s]);
-  } else {
-    // Peaks are not negative, so their bits order as integers.
-    __shared__ int peaks[kSteps * 1024 / kGroupVectors + 1];
-    if (threadIdx.x < kSteps * 1024 / kGroupVectors + 1) peaks[threadIdx.x] = 0;
-    __syncthreads();
+    for (int s = 0; s < kSteps; ++s) magnitude.add(v[s]);
+    magnitude.addThreads(partials);
+    const Scale scale(magnitude, p.k);
+    if (threadIdx.x == 0) scaleOf(p, token, 0) = scale.scale;
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) {
       const int i = threadIdx.x + s * blockDim.x;
-      const float top = warpMaximum(peak[s]);
-      if (threadIdx.x % 32 == 0 && i < vectors) atomicMax(&peaks[i / kGroupVectors], __float_as_int(top));
+      if (i < vectors) storeVector(p, token, i, v[s], scale, pieces[i / kPieceVectors]);
+    }
+  } else {
+    // A warp's vectors are one super-block's; a group's super-blocks are added up by each warp that needs the sum.
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) {
+      const int i = threadIdx.x + s * blockDim.x;
+      Magnitude magnitude;
+      magnitude.add(v[s]);
+      magnitude.addLanes();
+      if (threadIdx.x % 32 == 0 && i < vectors) partials[i / kBlockVectors] = magnitude;
     }
     __syncthreads();
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) {
-      const int i = threadIdx.x + s * blockDim.x;
-      peak[s] = __int_as_float(peaks[min(i, vectors - 1) / kGroupVectors]);
+      const int i = threadIdx.x + s * blockDim.x, group = i / kPieceVectors;
+      if (i >= vectors) continue;
+      const int blocks = min(kPieceBlocks, p.k / kBlockWeights - group * kPieceBlocks);
+      const int mine = threadIdx.x % kPieceBlocks;
+      Magnitude magnitude = mine < blocks ? partials[group * kPieceBlocks + mine] : Magnitude{};
+      magnitude.addLanes<kPieceBlocks>();
+      const Scale scale(magnitude, blocks * kBlockWeights);
+      if (i % kPieceVectors == 0) scaleOf(p, token, group) = scale.scale;
+      storeVector(p, token, i, v[s], scale, pieces[group]);
     }
   }
 
-  uint2* q = p.quantized + static_cast<I64>(token) * vectors;
-#pragma unroll
-  for (int s = 0; s < kSteps; ++s) {
-    const int i = threadIdx.x + s * blockDim.x;
-    if (i < vectors) {
-      q[i] = quantize8(v[s], inverseOf(peak[s]));
-      if (kScaleK != 0 && i % kGroupVectors == 0) {
-        p.scales[static_cast<I64>(i / kGroupVectors) * p.mPadded + token] = peak[s] / kTopActivation;
-      }
-    }
+  if constexpr (kIsS8) {
+    __syncthreads();
+    const int words = ceilDiv(vectors, kPieceVectors * kWordPieces);
+    if (threadIdx.x < words * kWordPieces) flagsOf(p, token, threadIdx.x) = static_cast<U16>(pieces[threadIdx.x]);
   }
 }
 
 /// Tokens too long for registers: x is read twice.
 __device__ __forceinline__ void quantizeLongToken(const QuantizeArguments& p) {
+  __shared__ Magnitude partials[32];
+  __shared__ U32 flags;  // of a piece
   letNextKernelStart();
   clearForProduct(p);
-  const int token = blockIdx.x, vectors = p.k / 8;
+  const int token = blockIdx.x, vectors = p.k / 8, group = kScaleK == 0 ? vectors : kPieceVectors;
   const uint4* x = p.x + token * p.xStride;
-  uint2* q = p.quantized + static_cast<I64>(token) * vectors;
-  if constexpr (kScaleK == 256) {
-    // A warp's 32 vectors are one group, and whole warps drop out together: vectors is a multiple of 32.
-    for (int i = threadIdx.x; i < vectors; i += blockDim.x) {
-      const uint4 v = x[i];
-      const float top = warpMaximum(peakOf(v));
-      if (threadIdx.x % 32 == 0) p.scales[static_cast<I64>(i / 32) * p.mPadded + token] = top / kTopActivation;
-      q[i] = quantize8(v, inverseOf(top));
+  for (int begin = 0; begin < vectors; begin += group) {
+    const int end = min(begin + group, vectors);
+    Magnitude magnitude;
+    for (int i = begin + threadIdx.x; i < end; i += blockDim.x) magnitude.add(x[i]);
+    magnitude.addThreads(partials);
+    const Scale scale(magnitude, (end - begin) * 8);
+    if (threadIdx.x == 0) scaleOf(p, token, begin / group) = scale.scale;
+
+    const int step = kIsS8 ? kPieceVectors : group;
+    for (int piece = begin; piece < end; piece += step) {
+      if (threadIdx.x == 0) flags = 0;
+      __syncthreads();  // `partials` is free from here on, too
+      for (int i = piece + threadIdx.x; i < min(piece + step, end); i += blockDim.x) {
+        storeVector(p, token, i, x[i], scale, flags);
+      }
+      __syncthreads();
+      if (kIsS8 && threadIdx.x == 0) flagsOf(p, token, piece / step) = static_cast<U16>(flags);
     }
-  } else {
-    const int group = min(vectors, kGroupVectors);
-    for (int begin = 0; begin < vectors; begin += group) {
-      const int end = min(begin + group, vectors);
-      float top = 0.0f;
-      for (int i = begin + threadIdx.x; i < end; i += blockDim.x) top = fmaxf(top, peakOf(x[i]));
-      top = blockMaximum(top);
-      if (threadIdx.x == 0) p.scales[static_cast<I64>(begin / group) * p.mPadded + token] = top / kTopActivation;
-      for (int i = begin + threadIdx.x; i < end; i += blockDim.x) q[i] = quantize8(x[i], inverseOf(top));
-      __syncthreads();  // blockMaximum's memory is used again
-    }
+  }
+  if (kIsS8 && threadIdx.x == 0) {
+    for (int piece = ceilDiv(vectors, kPieceVectors); piece % kWordPieces != 0; ++piece) flagsOf(p, token, piece) = 0;
   }
 }
 

@@ -22,7 +22,7 @@ struct Family {
 };
 
 Configuration fused(std::int64_t arithmetic, std::int64_t scaleK, std::int64_t tokens, std::int64_t warpgroups,
-                    std::int64_t stepK, std::int64_t buffers, std::int64_t stagesW, std::int64_t helper) {
+                    std::int64_t stepK, std::int64_t buffers, std::int64_t stagesW) {
   return Configuration({{"arithmetic", arithmetic},
                         {"scale_k", scaleK},
                         {"tokens", tokens},
@@ -30,7 +30,6 @@ Configuration fused(std::int64_t arithmetic, std::int64_t scaleK, std::int64_t t
                         {"step_k", stepK},
                         {"buffers", buffers},
                         {"stages_w", stagesW},
-                        {"helper", helper},
                         {"split", 1}});
 }
 
@@ -38,27 +37,31 @@ LinearShape rows(std::int64_t m, Precision precision = Precision::kFast) {
   return {4096, 4096, m, precision, false};
 }
 
+LinearShape deep(std::int64_t m) {
+  return {4096, 14336, m, Precision::kFast, false};
+}
+
 std::vector<Family> families() {
   constexpr const char* kFused = "q4k_linear.fused_sm90";
   constexpr const char* kExact = "q4k_linear.exact_sm90";
   constexpr const char* kSmallM = "q4k_linear.small_m_sm90";
   return {
-      {"s8_256_tokens", kFused, rows(512), fused(0, 0, 256, 2, 64, 2, 4, 1)},
-      {"s8_192_tokens", kFused, rows(512), fused(0, 0, 192, 2, 64, 2, 4, 1)},
-      {"s8_128_tokens_two_buffers", kFused, rows(512), fused(0, 0, 128, 2, 128, 2, 4, 1)},
-      {"s8_128_tokens_three_warpgroups", kFused, rows(512), fused(0, 0, 128, 3, 256, 1, 4, 1)},
-      {"s8_64_tokens", kFused, rows(64), fused(0, 0, 64, 2, 128, 2, 6, 1)},
-      {"s8_64_tokens_four_warpgroups", kFused, rows(64), fused(0, 0, 64, 4, 64, 2, 3, 1)},
-      {"s8_16_tokens_five_warpgroups_without_helper", kFused, rows(16), fused(0, 0, 16, 5, 128, 2, 4, 0)},
-      {"s8_16_tokens_one_buffer", kFused, rows(16), fused(0, 0, 16, 2, 256, 1, 6, 1)},
-      {"s8_scales_of_256_k", kFused, rows(512), fused(0, 256, 176, 2, 64, 2, 4, 1)},
-      {"s8_scales_of_256_k_few_tokens", kFused, rows(128), fused(0, 256, 128, 2, 128, 2, 4, 1)},
-      {"e4m3_256_tokens", kFused, rows(512), fused(1, 0, 256, 2, 64, 2, 4, 1)},
-      {"e4m3_64_tokens", kFused, rows(64), fused(1, 0, 64, 3, 128, 2, 4, 1)},
-      {"s8_ragged_rows", kFused, {4097, 4096, 512, Precision::kInt8, true}, fused(0, 0, 192, 2, 64, 2, 4, 1)},
-      {"bf16_256_tokens", kExact, rows(512, Precision::kExact), fused(2, 0, 256, 2, 64, 2, 3, 1)},
-      {"bf16_128_tokens", kExact, rows(512, Precision::kExact), fused(2, 0, 128, 2, 64, 2, 4, 1)},
-      {"bf16_16_tokens", kExact, rows(16, Precision::kExact), fused(2, 0, 16, 2, 64, 2, 6, 1)},
+      {"s8_256_tokens", kFused, rows(512), fused(0, 0, 256, 2, 64, 2, 4)},
+      {"s8_192_tokens", kFused, rows(512), fused(0, 0, 192, 2, 64, 2, 4)},
+      {"s8_128_tokens_two_buffers", kFused, rows(512), fused(0, 0, 128, 2, 128, 2, 4)},
+      {"s8_128_tokens_three_warpgroups", kFused, rows(512), fused(0, 0, 128, 3, 256, 1, 4)},
+      {"s8_64_tokens", kFused, rows(64), fused(0, 0, 64, 2, 128, 2, 6)},
+      {"s8_64_tokens_four_warpgroups", kFused, rows(64), fused(0, 0, 64, 4, 64, 2, 3)},
+      {"s8_16_tokens_five_warpgroups", kFused, rows(16), fused(0, 0, 16, 5, 64, 2, 3)},
+      {"s8_16_tokens_one_buffer", kFused, rows(16), fused(0, 0, 16, 2, 256, 1, 6)},
+      {"s8_scales_of_4096_k", kFused, deep(512), fused(0, 4096, 176, 2, 64, 2, 4)},
+      {"s8_scales_of_4096_k_few_tokens", kFused, deep(128), fused(0, 4096, 128, 2, 128, 2, 4)},
+      {"e4m3_256_tokens", kFused, rows(512), fused(1, 0, 256, 2, 64, 2, 4)},
+      {"e4m3_64_tokens", kFused, rows(64), fused(1, 0, 64, 3, 128, 2, 4)},
+      {"s8_ragged_rows", kFused, {4097, 4096, 512, Precision::kInt8, true}, fused(0, 0, 192, 2, 64, 2, 4)},
+      {"bf16_256_tokens", kExact, rows(512, Precision::kExact), fused(2, 0, 256, 2, 64, 2, 3)},
+      {"bf16_128_tokens", kExact, rows(512, Precision::kExact), fused(2, 0, 128, 2, 64, 2, 4)},
+      {"bf16_16_tokens", kExact, rows(16, Precision::kExact), fused(2, 0, 16, 2, 64, 2, 6)},
       {"default_int8", kFused, rows(300, Precision::kInt8), {}},
       {"default_fp8", kFused, rows(40, Precision::kFp8), {}},
       {"default_exact", kExact, rows(1, Precision::kExact), {}},
@@ -234,7 +237,7 @@ TEST(Q4kLinearSm90, refusesOneScaleForLongRows) {
   const Template& kernelTemplate = *findTemplate("q4k_linear.fused_sm90");
   Problem problem{.operation = Operation::kQ4kLinear, .linear = rows(128, Precision::kInt8)};
   problem.linear.k = 19968;
-  const auto refused = kernelTemplate.refusesConfiguration(problem, device, fused(0, 0, 128, 2, 128, 2, 4, 1));
+  const auto refused = kernelTemplate.refusesConfiguration(problem, device, fused(0, 0, 128, 2, 128, 2, 4));
   ASSERT_TRUE(refused);
   EXPECT_EQ(refused->constraint, "s8_scale");
   EXPECT_FALSE(
