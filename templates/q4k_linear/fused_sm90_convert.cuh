@@ -1,14 +1,15 @@
 // From nibbles to the A registers of wgmma.
 //
-// s8 and e4m3, 13 instructions for 8 weights. With s = d sc / r and o = base - 112 s - dmin mn / r in half precision
-// (base 1280 for s8, 0 for e4m3), two weights of a word at a time:
+// s8 and e4m3, 13 instructions for 8 weights. With s = d sc / r and o = base - shift s - dmin mn / r in half precision
+// (base 1280 and shift 112 for s8, 0 and 64 for e4m3), two weights of a word at a time:
 //
 //   (w & 0x00f000f0) | 0x57005700 = (112 + q0, 112 + q2)      a half's mantissa bits 4 to 7 are worth 1 to 8 there
 //   * s + o                       = (1280 + v0, 1280 + v2)    s8: the low byte of each half is v, rounded to nearest
 //
 // The other nibbles come the same way from w << 4, w >> 4 and w >> 8; one PRMT packs four bytes (e4m3: two
-// conversions). 112 s is close to 1280 for common scales, so o is small and its rounding, half an ulp, too. |v| is at
-// most 126 before rounding: where d is negative o errs by up to 1, and a byte must not wrap.
+// conversions). The rounding of o is common to a sub-block, so o should be small: 112 s is close to 1280 for common
+// scales, and 64 is the least shift. |v| is at most 126 before rounding: where d is negative o errs by up to 1, and a
+// byte must not wrap.
 //
 // bf16, 3 instructions a weight: a nibble at bit 12 (16) of an FP32 mantissa below the exponent of 2048 (128) is worth
 // q; one FFMA with s and o = -dmin mn - 2048 s (128 s), exact to 2^-13 s, one pack for two.
@@ -23,17 +24,18 @@ namespace tilewright {
 
 // Constants that must sit in registers (see andOr).
 struct ConvertConstants {
-  U32 half112 = inRegister(0x57005700);  // 112, 112
+  U32 halfShift = inRegister(kIsS8 ? 0x57005700 : 0x54005400);  // kShift, twice
 };
 
 constexpr float kBase = kIsS8 ? 1280.0f : 0.0f;
+constexpr float kShift = kIsS8 ? 112.0f : 64.0f;
 
 /// s and o of sub-blocks 2 c (low half) and 2 c + 1 (high half).
 __device__ __forceinline__ uint2 factorsHalf(const BlockFactors& f, int c) {
   const U32 s = packHalf(f.scale(2 * c), f.scale(2 * c + 1));
   const float2 rounded = halfPairToFloat(s);
-  return {s, packHalf(fmaf(-112.0f, rounded.x, kBase - f.minimum(2 * c)),
-                      fmaf(-112.0f, rounded.y, kBase - f.minimum(2 * c + 1)))};
+  return {s, packHalf(fmaf(-kShift, rounded.x, kBase - f.minimum(2 * c)),
+                      fmaf(-kShift, rounded.y, kBase - f.minimum(2 * c + 1)))};
 }
 
 /// The fragments of chunk c for two rows 8 apart. `piece` is the first row's super-block plus 4 (lane % 4) bytes.
@@ -52,10 +54,10 @@ __device__ __forceinline__ void convertChunk(U32 (&a)[2][4], const ConvertConsta
 #pragma unroll
     for (int p = 0; p < 2; ++p) {
       const U32 w = words[i][p];
-      const U32 v0 = fmaHalf2(andOr<0x00f000f0>(w << 4, constants.half112), sLow, oLow);  // low nibbles of bytes 0, 2
-      const U32 v1 = fmaHalf2(andOr<0x00f000f0>(w >> 4, constants.half112), sLow, oLow);  // of bytes 1, 3
-      const U32 v2 = fmaHalf2(andOr<0x00f000f0>(w, constants.half112), sHigh, oHigh);     // high nibbles
-      const U32 v3 = fmaHalf2(andOr<0x00f000f0>(w >> 8, constants.half112), sHigh, oHigh);
+      const U32 v0 = fmaHalf2(andOr<0x00f000f0>(w << 4, constants.halfShift), sLow, oLow);  // low nibbles of bytes 0, 2
+      const U32 v1 = fmaHalf2(andOr<0x00f000f0>(w >> 4, constants.halfShift), sLow, oLow);  // of bytes 1, 3
+      const U32 v2 = fmaHalf2(andOr<0x00f000f0>(w, constants.halfShift), sHigh, oHigh);     // high nibbles
+      const U32 v3 = fmaHalf2(andOr<0x00f000f0>(w >> 8, constants.halfShift), sHigh, oHigh);
       if constexpr (kIsS8) {
         a[0][2 * p + i] = __byte_perm(v0, v1, 0x6240);
         a[1][2 * p + i] = __byte_perm(v2, v3, 0x6240);
