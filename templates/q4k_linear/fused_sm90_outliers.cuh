@@ -14,8 +14,8 @@
 //
 // The warp that copies activations reads the tokens' flags, publishes one mask a group in shared memory and everyone
 // walks its bits. Slots need no `empty` barrier: when the mask of group g is written, the consumers are at group g - 5
-// or later, for the x ring holds at most 4 super-blocks, and who is past a group's first super-block has made everyone
-// read the mask before it.
+// or later, for the x ring holds at most 4 super-blocks, and they cannot be past a group's first super-block before
+// everyone else has read the mask of the group before.
 #pragma once
 
 #include "templates/common/mbarrier.cuh"
@@ -53,7 +53,7 @@ class MaskWriter {
     // multiples of 16.
     const U64* flags = p.outlierBlocks + static_cast<I64>(begin / 64) * p.mPadded + token;
     U64 any = 0;
-#pragma unroll 2
+#pragma unroll
     for (int t = 0; t < kTokens; t += 32) {
       if (t + lane < kTokens) any |= __ldcg(flags + t + lane);
     }
@@ -73,7 +73,7 @@ class MaskWriter {
 };
 
 /// Walks the super-blocks of a segment in the order in which they are multiplied: visit(super-block, pass, whether it
-/// is the last one of the pass over its group). nextMask(begin, end) gives the mask of a group after its first pass.
+/// is the last one of the pass over its group). nextMask() gives the mask of a group after its first pass.
 template <typename NextMask, typename Visit>
 __device__ __forceinline__ void visitBlocks(const Segment& segment, NextMask nextMask, Visit visit) {
   if constexpr (!kIsS8) {
@@ -90,7 +90,7 @@ __device__ __forceinline__ void visitBlocks(const Segment& segment, NextMask nex
           mask &= mask - 1;
           visit(block, pass, mask == 0);
         }
-        if (pass == 0) mask = nextMask(begin, end);
+        if (pass == 0) mask = nextMask();
       }
       begin = end;
     }

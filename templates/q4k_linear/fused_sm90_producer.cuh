@@ -18,17 +18,19 @@ __device__ __forceinline__ void produceWeights(const FusedArguments& p, const Te
   MaskReader masks(shared);
   for (Segment segment; walker.next(p.schedule, segment);) {
     const int row = segment.tile / p.schedule.tokenTiles * kRows;
-    const auto nextMask = [&](int, int) { return masks.next(); };
-    visitBlocks(segment, nextMask, [&](int block, int, bool) {
-      const U32 full = shared.fullW(ring.stage);
-      barrierWait(shared.emptyW(ring.stage), ring.phase ^ 1);
-      barrierArriveExpect(full, kWarpgroups * kUnitBytes);
+    visitBlocks(
+        segment, [&] { return masks.next(); },
+        [&](int block, int, bool) {
+          const U32 full = shared.fullW(ring.stage);
+          barrierWait(shared.emptyW(ring.stage), ring.phase ^ 1);
+          barrierArriveExpect(full, kWarpgroups * kUnitBytes);
 #pragma unroll
-      for (int u = 0; u < kWarpgroups; ++u) {
-        tmaLoad2d(shared.w(ring.stage) + u * kUnitBytes, &map, block * kBlockBytes, row + u * 64, full, kEvictNormal);
-      }
-      ring.advance<kStagesW>();
-    });
+          for (int u = 0; u < kWarpgroups; ++u) {
+            tmaLoad2d(shared.w(ring.stage) + u * kUnitBytes, &map, block * kBlockBytes, row + u * 64, full,
+                      kEvictNormal);
+          }
+          ring.advance<kStagesW>();
+        });
   }
 }
 
@@ -42,26 +44,33 @@ __device__ __forceinline__ void produceActivations(const FusedArguments& p, cons
   const bool isLeader = threadIdx.x % 32 == 0;
   for (Segment segment; walker.next(p.schedule, segment);) {
     const int token = segment.tile % p.schedule.tokenTiles * kTokens;
-    const auto nextMask = [&](int begin, int end) { return masks.publish(p, shared, token, begin, end); };
-    visitBlocks(segment, nextMask, [&](int block, int pass, bool isLast) {
+    U64 mask = 0;
+    visitBlocks(
+        segment, [&] { return mask; },
+        [&](int block, int pass, bool isLast) {
 #pragma unroll 1
-      for (int piece = 0; piece < kStagesPerBlock; ++piece) {
-        const U32 full = shared.fullX(ring.stage);
-        const bool scales = kPromotes && isLast && piece == kStagesPerBlock - 1;
-        barrierWait(shared.emptyX(ring.stage), ring.phase ^ 1);
-        if (isLeader) {
-          barrierArriveExpect(full, kBytesX + (scales ? kBytesScales : 0));
-          // The outliers' upper bits lie behind all tokens' lower ones.
-          tmaLoad2d(shared.x(ring.stage), &map, (block * kStagesPerBlock + piece) * kStageK, token + pass * p.m, full,
-                    kEvictLast);
-          if (scales) {
-            const float* source = p.tokenScales + static_cast<I64>(block / kGroupBlocks) * p.mPadded + token;
-            bulkLoad(shared.tokenScales(ring.stage), source, kBytesScales, full);
+          for (int piece = 0; piece < kStagesPerBlock; ++piece) {
+            const U32 full = shared.fullX(ring.stage);
+            const bool scales = kPromotes && isLast && piece == kStagesPerBlock - 1;
+            barrierWait(shared.emptyX(ring.stage), ring.phase ^ 1);
+            if (isLeader) {
+              barrierArriveExpect(full, kBytesX + (scales ? kBytesScales : 0));
+              // The outliers' upper bits lie behind all tokens' lower ones.
+              tmaLoad2d(shared.x(ring.stage), &map, (block * kStagesPerBlock + piece) * kStageK, token + pass * p.m,
+                        full, kEvictLast);
+              if (scales) {
+                const float* source = p.tokenScales + static_cast<I64>(block / kGroupBlocks) * p.mPadded + token;
+                bulkLoad(shared.tokenScales(ring.stage), source, kBytesScales, full);
+              }
+            }
+            ring.advance<kStagesX>();
           }
-        }
-        ring.advance<kStagesX>();
-      }
-    });
+          // Early, so that nobody waits for the mask at the end of the group.
+          if constexpr (kIsS8) {
+            const bool isFirst = block == segment.begin || (kPromotes && block % kGroupBlocks == 0);
+            if (pass == 0 && isFirst) mask = masks.publish(p, shared, token, block, groupEnd(block, segment));
+          }
+        });
   }
 }
 
@@ -77,29 +86,31 @@ __device__ __forceinline__ void produceTable(const FusedArguments& p, const Shar
     for (int u = 0; u < kWarpgroups; ++u) {
       inverse[u] = kIsBf16 ? 1.0f : kTopWeight * __ldg(p.rowInverses + row + u * 64);
     }
-    const auto nextMask = [&](int, int) { return masks.next(); };
-    visitBlocks(segment, nextMask, [&](int, int, bool) {
-      barrierWait(shared.fullW(ring.stage), ring.phase);
+    visitBlocks(
+        segment, [&] { return masks.next(); },
+        [&](int, int, bool) {
+          barrierWait(shared.fullW(ring.stage), ring.phase);
 #pragma unroll
-      for (int u = 0; u < kWarpgroups; ++u) {
-        const int tileRow = u * 64 + thread;
-        const BlockFactors f = unpackFactors(loadShared4(shared.w(ring.stage) + tileRow * kBlockBytes), inverse[u]);
+          for (int u = 0; u < kWarpgroups; ++u) {
+            const int tileRow = u * 64 + thread;
+            const BlockFactors f = unpackFactors(loadShared4(shared.w(ring.stage) + tileRow * kBlockBytes), inverse[u]);
 #pragma unroll
-        for (int c = 0; c < 4; ++c) {
-          const U32 entry = shared.table(ring.stage) + tableOffset(c, tileRow);
-          if constexpr (kIsBf16) {
-            const float4 v = factorsBf16(f, c);
-            storeShared4(entry, __float_as_uint(v.x), __float_as_uint(v.y), __float_as_uint(v.z), __float_as_uint(v.w));
-          } else {
-            const uint2 v = factorsHalf(f, c);
-            storeShared2(entry, v.x, v.y);
+            for (int c = 0; c < 4; ++c) {
+              const U32 entry = shared.table(ring.stage) + tableOffset(c, tileRow);
+              if constexpr (kIsBf16) {
+                const float4 v = factorsBf16(f, c);
+                storeShared4(entry, __float_as_uint(v.x), __float_as_uint(v.y), __float_as_uint(v.z),
+                             __float_as_uint(v.w));
+              } else {
+                const uint2 v = factorsHalf(f, c);
+                storeShared2(entry, v.x, v.y);
+              }
+            }
           }
-        }
-      }
-      __syncwarp();
-      if (thread % 32 == 0) barrierArrive(shared.fullTable(ring.stage));
-      ring.advance<kStagesW>();
-    });
+          __syncwarp();
+          if (thread % 32 == 0) barrierArrive(shared.fullTable(ring.stage));
+          ring.advance<kStagesW>();
+        });
   }
 }
 

@@ -74,9 +74,11 @@ struct Magnitude {
   __device__ __forceinline__ void addLanes() {
 #pragma unroll
     for (int d = kLanes / 2; d > 0; d /= 2) {
-      peak = fmaxf(peak, __shfl_xor_sync(~0u, peak, d));
+      if constexpr (kLanes < 32) peak = fmaxf(peak, __shfl_xor_sync(~0u, peak, d));
       if constexpr (kIsS8) sum += __shfl_xor_sync(~0u, sum, d);
     }
+    // The bits of numbers that are not negative order as integers do.
+    if constexpr (kLanes == 32) peak = __uint_as_float(__reduce_max_sync(~0u, __float_as_uint(peak)));
   }
   /// Over the block; every thread calls it. `partials` has room for 32 and is free after the next block barrier.
   __device__ __forceinline__ void addThreads(Magnitude* partials) {
