@@ -192,10 +192,10 @@ std::optional<Refusal> FusedTemplate::refuses(const Problem& problem, const Devi
 
 std::vector<Parameter> FusedTemplate::parameters(const Problem& problem, const DeviceInfo&) const {
   const std::vector<std::int64_t> values = arithmetics(problem.linear.precision);
-  const bool s8 = std::ranges::find(values, static_cast<std::int64_t>(FusedArithmetic::kS8)) != values.end();
+  const bool scales = values.front() != static_cast<std::int64_t>(FusedArithmetic::kBf16);
   return {{"arithmetic", "operands of the product: 0 s8, 1 e4m3, 2 bf16", values},
-          {"scale_k", "k per activation scale: 0 a token's whole k, or 4096",
-           s8 ? std::vector<std::int64_t>{0, 4096} : std::vector<std::int64_t>{0}},
+          {"scale_k", "k per activation scale and between promotions of sums to fp32: 0 all, or 4096",
+           scales ? std::vector<std::int64_t>{0, 4096} : std::vector<std::int64_t>{0}},
           {"tokens", "rows of x of a tile", {256, 16, 32, 64, 128, 176, 192, 224}},
           {"warpgroups", "consumer warpgroups of a block, 64 rows of W each", {2, 3, 4, 5}},
           {"step_k", "k between waits for products", {64, 128, 256}},
@@ -209,9 +209,7 @@ std::optional<Refusal> FusedTemplate::refusesConfiguration(const Problem& proble
   if (auto refusal = refusesValues(parameters(problem, device), configuration)) return refusal;
   const FusedTile tile(configuration);
   const LinearShape& shape = problem.linear;
-  if (tile.promotes() && !tile.isS8()) {
-    return Refusal{"scale_k", "scales per part of k promote s32 sums, which only s8 has"};
-  }
+  if (tile.promotes() && tile.isBf16()) return Refusal{"scale_k", "bf16 has no scales"};
   if (tile.promotes() && tile.scaleK >= shape.k) {
     return Refusal{"scale_k",
                    fmt::format("scale_k is {} for k = {}, the same as one scale per token", tile.scaleK, shape.k)};

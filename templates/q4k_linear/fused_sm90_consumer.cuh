@@ -34,6 +34,8 @@ class WeightReader {
     table_ = tableOffset_ + ring_.stage * kBytesTable;
   }
 
+  /// Behind the products of its last fragments: only then have the loads from the stage, which the copy engine may
+  /// fill again, all arrived.
   __device__ __forceinline__ void close() {
     __syncwarp();
     if (threadIdx.x % 32 == 0) barrierArrive(shared_.emptyW(ring_.stage));
@@ -148,7 +150,6 @@ __device__ __forceinline__ void consume(const FusedArguments& p, const TensorMap
             if constexpr (kBuffers == 1) {
               if (step == 0) weights.open();
               weights.convert(a[0], step);
-              if (step == kSteps - 1) weights.close();
             }
 
             // Multiply this step.
@@ -170,6 +171,7 @@ __device__ __forceinline__ void consume(const FusedArguments& p, const TensorMap
             wgmmaCommit();
 
             if constexpr (kBuffers == 1) {
+              if (step == kSteps - 1) weights.close();
               wgmmaWait<0>();
 #pragma unroll
               for (int i = 0; i < kChunksPerStep; ++i) {

@@ -7,16 +7,13 @@
 
 // Parameters:
 //   kArithmetic   0 s8, 1 e4m3, 2 bf16
-//   kScaleK       k per activation scale: 0 all of a token's; 4096 (s8 only)
-//   kTokens       tokens of a tile
-//   kWarpgroups   consumer warpgroups, each with 64 rows
-//   kStepK        k between waits for products: 64, 128 or 256
-//   kBuffers      sets of A registers
-//   kStagesW      super-blocks in the W ring
+//   kScaleK       k per activation scale and chain of accumulation: 0 all of a token's and of a segment; 4096 (not
+//   bf16) kTokens       tokens of a tile kWarpgroups   consumer warpgroups, each with 64 rows kStepK        k between
+//   waits for products: 64, 128 or 256 kBuffers      sets of A registers kStagesW      super-blocks in the W ring
 //   kStagesX      128-byte pieces in the x ring
 //   kRagged       1: n is no multiple of 8, so the last rows are stored without the copy engine
 static_assert(kArithmetic >= 0 && kArithmetic <= 2, "s8, e4m3 or bf16");
-static_assert(kScaleK == 0 || (kScaleK == 4096 && kArithmetic == 0), "only s8 promotes");
+static_assert(kScaleK == 0 || (kScaleK == 4096 && kArithmetic != 2), "bf16 has no scales");
 static_assert(kTokens % 16 == 0 && kTokens <= 256, "wgmma's N; activation stages keep the swizzle's 1024 bytes");
 static_assert(kWarpgroups >= 1 && kWarpgroups <= 5, "register budgets exist for 1 to 5 consumer warpgroups");
 static_assert(kStepK == 64 || kStepK == 128 || kStepK == 256, "a step is 1, 2 or 4 chunks of 64 k");

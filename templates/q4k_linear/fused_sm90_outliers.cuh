@@ -77,7 +77,8 @@ class MaskWriter {
 template <typename NextMask, typename Visit>
 __device__ __forceinline__ void visitBlocks(const Segment& segment, NextMask nextMask, Visit visit) {
   if constexpr (!kIsS8) {
-    for (int block = segment.begin; block < segment.end; ++block) visit(block, 0, block + 1 == segment.end);
+    for (int block = segment.begin; block < segment.end; ++block)
+      visit(block, 0, block + 1 == groupEnd(block, segment));
   } else {
     for (int begin = segment.begin; begin < segment.end;) {
       const int end = groupEnd(begin, segment);

@@ -387,6 +387,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerUnit)
             out, stage + rowOffset,
             kActivations == 0 ? stage + kStepBytesW + splitWarp * kPieceBytes : residentX + block * kPieceBytes);
       }
+      fenceAsyncShared();  // the copy engine fills the stage again: every load from it has arrived
       __syncwarp();
       if (threadIdx.x % 32 == 0) barrierArrive(empty(ring.stage));
       ring.advance<kStages>();

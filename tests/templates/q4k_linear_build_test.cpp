@@ -58,6 +58,8 @@ std::vector<Family> families() {
       {"s8_scales_of_4096_k_few_tokens", kFused, deep(128), fused(0, 4096, 128, 2, 128, 2, 4)},
       {"e4m3_256_tokens", kFused, rows(512), fused(1, 0, 256, 2, 64, 2, 4)},
       {"e4m3_64_tokens", kFused, rows(64), fused(1, 0, 64, 3, 128, 2, 4)},
+      {"e4m3_promoted", kFused, deep(128), fused(1, 4096, 128, 2, 64, 2, 4)},
+      {"e4m3_promoted_many_tokens", kFused, deep(512), fused(1, 4096, 176, 2, 64, 2, 4)},
       {"s8_ragged_rows", kFused, {4097, 4096, 512, Precision::kInt8, true}, fused(0, 0, 192, 2, 64, 2, 4)},
       {"bf16_256_tokens", kExact, rows(512, Precision::kExact), fused(2, 0, 256, 2, 64, 2, 3)},
       {"bf16_128_tokens", kExact, rows(512, Precision::kExact), fused(2, 0, 128, 2, 64, 2, 4)},
