@@ -104,10 +104,14 @@ struct SharedView {
   __device__ __forceinline__ U32 fullMask(int s) const { return fullW(3 * kStagesW + 2 * kStagesX + s); }
 };
 
-/// The end of the super-blocks that share a scale, or of the segment.
-__device__ __forceinline__ int groupEnd(int begin, const Segment& segment) {
+/// The super-blocks of a segment that share a scale: all, or with kPromotes those of as many k around `block`.
+__device__ __forceinline__ int groupBegin(int block, const Segment& segment) {
+  if constexpr (!kPromotes) return segment.begin;
+  return max(block / kGroupBlocks * kGroupBlocks, segment.begin);
+}
+__device__ __forceinline__ int groupEnd(int block, const Segment& segment) {
   if constexpr (!kPromotes) return segment.end;
-  return min((begin / kGroupBlocks + 1) * kGroupBlocks, segment.end);
+  return min((block / kGroupBlocks + 1) * kGroupBlocks, segment.end);
 }
 
 /// The entry of a row of the tile and chunk c of a super-block in a stage's table.

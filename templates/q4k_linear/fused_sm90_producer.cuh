@@ -65,10 +65,11 @@ __device__ __forceinline__ void produceActivations(const FusedArguments& p, cons
             }
             ring.advance<kStagesX>();
           }
-          // Early, so that nobody waits for the mask at the end of the group.
+          // As soon as the ring is full, so that neither the first products wait for copies nor anyone for the mask.
           if constexpr (kIsS8) {
-            const bool isFirst = block == segment.begin || (kPromotes && block % kGroupBlocks == 0);
-            if (pass == 0 && isFirst) mask = masks.publish(p, shared, token, block, groupEnd(block, segment));
+            const int begin = groupBegin(block, segment), end = groupEnd(block, segment);
+            const bool isFull = block + 1 == min(begin + kStagesX / kStagesPerBlock, end);
+            if (pass == 0 && isFull) mask = masks.publish(p, shared, token, begin, end);
           }
         });
   }
