@@ -172,7 +172,7 @@ TEST(Q4kLinearSm90, aPlantedSpillFailsABuild) {
   const Template& kernelTemplate = *findTemplate("q4k_linear.fused_sm90");
   const Problem problem{.operation = Operation::kQ4kLinear, .linear = rows(512)};
   const DeviceInfo device = nominalDevice("sm_90a").value();
-  const Configuration configuration = fused(0, 0, 128, 2, 128, 2, 4, 1);
+  const Configuration configuration = fused(0, 0, 128, 2, 128, 2, 4);
   BuildRequest request = kernelTemplate.buildRequests(problem, device, configuration, SourceCatalog()).back();
   // 200 live values in the 64 registers of 1024 threads.
   request.source += R"(
