@@ -225,6 +225,7 @@ __device__ __forceinline__ void consume(const FusedArguments& p, const TensorMap
       }
       if constexpr (kPromotes) {
         promote(sums, accumulators, shared.tokenScales(lastStage));
+        fenceAsyncShared();  // the scales' loads may be under way, and the copy engine writes the next ones
         __syncwarp();
       }
       if constexpr (kPromotes || kBuffers == 2) release(lastStage);

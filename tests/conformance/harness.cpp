@@ -192,24 +192,25 @@ Result<std::string> Harness::runConfiguration(Plan& plan, Data& data, int repeat
   // The same plan gives the same bits, and writes all of them each time.
   const OutputBits first = TW_TRY(outputBits(data.operands));
   for (int i = 0; i < repeats; ++i) {
-    TW_TRY(data.operands.poison(device_));
-    TW_TRY(enqueue(plan, data.operands, nullptr, plan.preparedBytes > 0));
-    TW_TRY(device_.synchronize());
-    const OutputBits again = TW_TRY(outputBits(data.operands));
-    for (std::size_t j = 0; j < first.size(); ++j) {
-      if (again[j] == first[j]) continue;
-      const auto at = std::ranges::mismatch(again[j], first[j]).in1 - again[j].begin();
-      const reference::Extent& extent = j == 0 ? data.expected.outExtent() : data.expected.lseExtent();
-      return fmt::format("run {} differs from the first one, {} bytes from element 0 of {}", i + 2, at - extent.origin,
-                         j == 0 ? "out" : "lse");
-    }
+    const std::string difference =
+        TW_TRY(runAgain(data, first, [&] { return enqueue(plan, data.operands, nullptr, plan.preparedBytes > 0); }));
+    if (!difference.empty()) return fmt::format("run {} differs from the first one {}", i + 2, difference);
   }
   return "";
 }
 
-Result<Harness::OutputBits> Harness::outputBits(const reference::DeviceOperands& operands) {
+Result<OutputBits> Harness::outputBits(const reference::DeviceOperands& operands) {
   return OutputBits{TW_TRY(operands.download(device_, reference::Role::kOut)),
                     TW_TRY(operands.download(device_, reference::Role::kLse))};
+}
+
+Result<std::string> Harness::runAgain(const Data& data, const OutputBits& first,
+                                      const std::function<Result<void>()>& enqueue) {
+  TW_TRY(data.operands.poison(device_));
+  TW_TRY(enqueue());
+  TW_TRY(device_.synchronize());
+  return differenceOf(first, TW_TRY(outputBits(data.operands)),
+                      {data.expected.outExtent().origin, data.expected.lseExtent().origin});
 }
 
 Outcome Harness::runConfigurations(const Template& kernelTemplate, const Case& each, const DeviceInfo& device,

@@ -2,7 +2,6 @@
 // plant faulty templates and look at what the harness finds.
 #pragma once
 
-#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -17,6 +16,7 @@
 #include "templates/sources.h"
 #include "templates/template.h"
 #include "tests/conformance/case.h"
+#include "tests/conformance/difference.h"
 #include "tests/conformance/options.h"
 
 namespace tilewright::conformance {
@@ -92,9 +92,6 @@ class Harness {
     std::unique_ptr<CudaStream> stream;  ///< holds its graph
     std::string wrong;                   ///< the first thing that was wrong
   };
-  /// All bytes of out and of the log-sum-exp.
-  using OutputBits = std::array<std::vector<std::byte>, 2>;
-
   Result<Data> makeData(const Case& each);
   Result<Data*> dataOf(const Case& each);
   Result<Loaded*> load(const Template& kernelTemplate, const Problem& problem, const DeviceInfo& device,
@@ -109,6 +106,9 @@ class Harness {
   Outcome runConfigurations(const Template& kernelTemplate, const Case& each, const DeviceInfo& device,
                             const std::function<int(bool isDefault)>& repeats);
   Result<OutputBits> outputBits(const reference::DeviceOperands& operands);
+  /// Runs once more into poisoned outputs, by `enqueue`: empty if that gives the bits of the first run, else what
+  /// differs.
+  Result<std::string> runAgain(const Data& data, const OutputBits& first, const std::function<Result<void>()>& enqueue);
   Result<void> replayGraphs(std::vector<FlowPlan>& plans, const Case& each);
   Result<void> overlapStreams(std::vector<FlowPlan>& plans, const Case& each);
   /// Runs `body` on the plans of the case's configurations.
