@@ -22,7 +22,7 @@
 //                       kBuffers 1:  [convert step i][products of step i][wait], covered by the other consumers'
 //                       products
 //
-//   W ring  |sb 0|sb 1|...    full -> (table) -> consumers read nibbles -> empty, when the product of the last is issued
+//   W ring  |sb 0|sb 1|...    full -> (table) -> consumers read nibbles -> empty, once their last product is issued
 //   x ring  |128 B|128 B|...  full -> wgmma reads it -> empty, after the wait
 //
 // s8 multiplies super-blocks in which a token has outliers once more, with the outliers' upper bits
