@@ -91,13 +91,17 @@ LinearSamples expectLinear(const HostOperands& operands, const SampleOptions& op
   const LinearShape& shape = problem.linear;
   const LinearOperands inputs = operands.inputs().linear;
 
-  // Everything if it fits the budget, else a few columns by as many rows as fit, at least 16.
+  // Everything if it fits the budget, else a few columns by as many rows as fit, at least 16; more columns where rows
+  // are few.
   const double budget = options.budget / static_cast<double>(shape.k);
   const bool whole = static_cast<double>(shape.m) * static_cast<double>(shape.n) <= budget;
-  const std::int64_t columnCount = whole ? shape.n : std::min<std::int64_t>(shape.n, 96);
+  constexpr std::int64_t kFewestColumns = 96, kFewestRows = 16;
+  const auto within = [&](std::int64_t others) {
+    return static_cast<std::int64_t>(budget / static_cast<double>(std::max<std::int64_t>(1, others)));
+  };
   const std::int64_t rowCount =
-      whole ? shape.m
-            : std::max<std::int64_t>(16, static_cast<std::int64_t>(budget / static_cast<double>(columnCount)));
+      whole ? shape.m : std::min(shape.m, std::max(kFewestRows, within(std::min(shape.n, kFewestColumns))));
+  const std::int64_t columnCount = whole ? shape.n : std::min(shape.n, std::max(kFewestColumns, within(rowCount)));
   const std::vector<std::int64_t> rows = pickIndices(shape.m, rowCount, options.seed);
   const std::vector<std::int64_t> columns = pickIndices(shape.n, columnCount, options.seed + 1);
 

@@ -84,18 +84,15 @@ inline double equalCodesGrowth(Precision precision) {
   return std::sqrt(1 + 31 * (precision == Precision::kInt8 ? 0.078 : 0.0457));
 }
 
-/// Largest normalized root-mean-square error over many outputs of a linear operation, `columns` of them from different
-/// rows of W.
-inline double linearNrmseLimit(const Problem& problem, Precision precision, const OperandOptions& options,
-                               std::int64_t columns) {
+/// Largest normalized root-mean-square error over all outputs of a linear operation; what is estimated from a few of
+/// them may exceed it by sampleSlack().
+inline double linearNrmseLimit(const Problem& problem, Precision precision, const OperandOptions& options) {
   const bool blocks = problem.operation == Operation::kQ4kLinear;
   // The specification's limits are for two equal and independent shares: weights and activations, or, in BF16, weights
   // and output. Constant rows change both. The activations are exact (their one value is the largest), the weights'
-  // share grows as above, and the rows of the output are multiples of one another, so that only its columns are
-  // independent samples.
+  // share grows as above.
   const bool constant = blocks && options.activations == Activations::kConstantRows;
   const double weights = constant ? equalCodesGrowth(precision) : 1;
-  const double slack = constant ? sampleSlack(columns) : 1;
   const double oneShare = weights / std::numbers::sqrt2;
   switch (precision) {
     case Precision::kExact:
@@ -103,13 +100,13 @@ inline double linearNrmseLimit(const Problem& problem, Precision precision, cons
       // One rounding (the output) for BF16 weights: 2^-7 / sqrt(12), and FP32 sums that are off by less than a tenth of
       // it. Two independent ones (weights and output) for Q4_K: sqrt(2) of 0.166 %, the value for normal data, is 0.235
       // %; the specification says 0.3 %.
-      return blocks ? 0.003 * std::hypot(oneShare, 1 / std::numbers::sqrt2) * slack : 0x1p-7 / std::sqrt(12.0) * 1.1;
+      return blocks ? 0.003 * std::hypot(oneShare, 1 / std::numbers::sqrt2) : 0x1p-7 / std::sqrt(12.0) * 1.1;
     case Precision::kFp8:
-      return 0.04 * (constant ? oneShare * slack : 1);  // 2.65 % each for x and w: sqrt(2) of it is 3.75 %
+      return 0.04 * (constant ? oneShare : 1);  // 2.65 % each for x and w: sqrt(2) of it is 3.75 %
     case Precision::kInt8:
       // The specification's; per token and per row: 1.24 %.
       if (options.activations == Activations::kOutliers) return 0.02;
-      return 0.014 * (constant ? oneShare * slack : 1);
+      return 0.014 * (constant ? oneShare : 1);
   }
   return 0;
 }

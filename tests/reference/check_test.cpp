@@ -277,7 +277,7 @@ TEST(Check, constantRowsMayErrAsEqualCodesDoAndNoMore) {
   roundWeights(operands, 127, result);
   const Verdict eight = checkSamples(expected, Precision::kInt8, result.reader()).value();
   EXPECT_TRUE(eight.ok) << eight.what;
-  EXPECT_GT(eight.nrmse, linearNrmseLimit(problem, Precision::kInt8, {}, 600));
+  EXPECT_GT(eight.nrmse, linearNrmseLimit(problem, Precision::kInt8, {}));
   roundWeights(operands, 63, result);
   EXPECT_THAT(checkSamples(expected, Precision::kInt8, result.reader()).value().what, HasSubstr("normalized error"));
 }
@@ -303,10 +303,10 @@ TEST(Tolerance, growsOnConstantRowsAsEqualCodesOfASubBlockDo) {
   EXPECT_NEAR(equalCodesGrowth(Precision::kFp8), std::sqrt(valuePairs / values), 0.07);
   // Where nothing is constant, the specification's limits stand.
   const Problem problem = linear(Operation::kQ4kLinear, 600, 2048, 4);
-  EXPECT_EQ(linearNrmseLimit(problem, Precision::kInt8, {}, 600), 0.014);
-  EXPECT_EQ(linearNrmseLimit(problem, Precision::kInt8, {.activations = Activations::kOutliers}, 600), 0.02);
-  EXPECT_EQ(linearNrmseLimit(problem, Precision::kFp8, {}, 600), 0.04);
-  EXPECT_DOUBLE_EQ(linearNrmseLimit(problem, Precision::kExact, {}, 600), 0.003);
+  EXPECT_EQ(linearNrmseLimit(problem, Precision::kInt8, {}), 0.014);
+  EXPECT_EQ(linearNrmseLimit(problem, Precision::kInt8, {.activations = Activations::kOutliers}), 0.02);
+  EXPECT_EQ(linearNrmseLimit(problem, Precision::kFp8, {}), 0.04);
+  EXPECT_DOUBLE_EQ(linearNrmseLimit(problem, Precision::kExact, {}), 0.003);
 }
 
 TEST(Check, readingErrorsAreHandedOn) {
