@@ -144,6 +144,11 @@ Result<KernelHandle> CudaDevice::find(LoadedBinary& binary, std::string_view ent
   const int dynamicBytes = static_cast<int>(info_.sharedBytesPerBlock) - staticBytes;
   TW_TRY(api_->check(api_->funcSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, dynamicBytes),
                      "cannot allow {} bytes of dynamic shared memory to {}", dynamicBytes, name));
+  // NOTE: an SM divides its memory between L1 and shared memory anew only when it is idle. Kernels that agree on all
+  // shared memory follow each other, and stand side by side, without that.
+  TW_TRY(api_->check(api_->funcSetAttribute(function, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+                                            CU_SHAREDMEM_CARVEOUT_MAX_SHARED),
+                     "cannot prefer shared memory for {}", name));
   if (info_.computeMajor >= 9) {
     TW_TRY(api_->check(api_->funcSetAttribute(function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1),
                        "cannot allow large clusters to {}", name));

@@ -19,6 +19,11 @@ __device__ __forceinline__ void tmaPrefetchMap(const TensorMapParameter* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
+/// Brings the line of an address to L2.
+__device__ __forceinline__ void prefetchL2(const void* address) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+}
+
 __device__ __forceinline__ void tmaLoad2d(U32 target, const TensorMapParameter* map, int x, int y, U32 barrier,
                                           U64 policy) {
   asm volatile(

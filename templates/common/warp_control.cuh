@@ -47,6 +47,29 @@ __device__ __forceinline__ void clusterSync() {
   asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
+/// The same in two halves, between which a thread need not stand still; what it wrote before is not handed over.
+__device__ __forceinline__ void clusterArriveRelaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
+}
+__device__ __forceinline__ void clusterWait() {
+  asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+}
+
+/// What stands at `address` in another block of the cluster, for the instructions that take such addresses.
+__device__ __forceinline__ U32 remoteAddress(U32 address, U32 rank) {
+  U32 remote;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(rank));
+  return remote;
+}
+
+/// Writes 16 bytes to an address of another block, and counts them at that block's mbarrier (remoteAddress() of both).
+__device__ __forceinline__ void storeRemote4(U32 address, U32 a, U32 b, U32 c, U32 d, U32 barrier) {
+  asm volatile(
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(address),
+      "r"(a), "r"(b), "r"(c), "r"(d), "r"(barrier)
+      : "memory");
+}
+
 /// Writes a word to the same shared address of another block of the cluster, and counts its four bytes at that block's
 /// mbarrier.
 __device__ __forceinline__ void storeRemote(U32 address, int value, U32 barrier, U32 rank) {

@@ -71,7 +71,7 @@ struct Layout {
   Layout(const FusedTile& tile, const SplitPlan& plan, const LinearShape& shape) {
     mPadded = roundUp(shape.m, tile.tokens);
     nPadded = roundUp(shape.n, kRowPadding);
-    counters = plan.splitTiles * tile.warpgroups;
+    counters = plan.slots == 0 ? 0 : plan.splitTiles * tile.warpgroups;
     // s8: the lower bits of all tokens, then the upper ones.
     quantizedBytes = tile.isBf16() ? 0 : roundUp(shape.m * shape.k * (tile.isS8() ? 2 : 1), 256);
     scaleBytes = tile.isBf16()
@@ -193,15 +193,19 @@ std::optional<Refusal> FusedTemplate::refuses(const Problem& problem, const Devi
 std::vector<Parameter> FusedTemplate::parameters(const Problem& problem, const DeviceInfo&) const {
   const std::vector<std::int64_t> values = arithmetics(problem.linear.precision);
   const bool scales = values.front() != static_cast<std::int64_t>(FusedArithmetic::kBf16);
-  return {{"arithmetic", "operands of the product: 0 s8, 1 e4m3, 2 bf16", values},
-          {"scale_k", "k per activation scale and between promotions of sums to fp32: 0 all, or 4096",
-           scales ? std::vector<std::int64_t>{0, 4096} : std::vector<std::int64_t>{0}},
-          {"tokens", "rows of x of a tile", {256, 16, 32, 64, 128, 176, 192, 224}},
-          {"warpgroups", "consumer warpgroups of a block, 64 rows of W each", {2, 3, 4, 5}},
-          {"step_k", "k between waits for products", {64, 128, 256}},
-          {"buffers", "sets of A registers: 2 convert under the own products, 1 under the others'", {2, 1}},
-          {"stages_w", "super-blocks of k in the ring of weights", {4, 3, 6}},
-          {"split", "cuts along k: 0 none, 1 equal shares for all blocks, 2 equal slices of a tile", {0, 2, 1}}};
+  return {
+      {"arithmetic", "operands of the product: 0 s8, 1 e4m3, 2 bf16", values},
+      {"scale_k", "k per activation scale and between promotions of sums to fp32: 0 all, or 4096",
+       scales ? std::vector<std::int64_t>{0, 4096} : std::vector<std::int64_t>{0}},
+      {"tokens", "rows of x of a tile", {256, 16, 32, 64, 128, 176, 192, 224}},
+      {"warpgroups", "consumer warpgroups of a block, 64 rows of W each", {2, 3, 4, 5}},
+      {"step_k", "k between waits for products", {64, 128, 256}},
+      {"buffers", "sets of A registers: 2 convert under the own products, 1 under the others'", {2, 1}},
+      {"stages_w", "super-blocks of k in the ring of weights", {4, 3, 6}},
+      {"split",
+       "cuts along k: 0 none, 1 equal shares for all blocks, 2 equal slices of a tile, 3 halves of a tile for the two "
+       "blocks of a cluster",
+       {0, 2, 3, 1}}};
 }
 
 std::optional<Refusal> FusedTemplate::refusesConfiguration(const Problem& problem, const DeviceInfo& device,
@@ -231,6 +235,17 @@ std::optional<Refusal> FusedTemplate::refusesConfiguration(const Problem& proble
                    fmt::format("step_k is {}, with two buffers a step must lie in one stage of bf16 activations, 64 k",
                                tile.stepK)};
   }
+  if (tile.tokens % (16 * tile.cluster()) != 0) {
+    return Refusal{"cluster_tokens",
+                   fmt::format("tokens is {}, each of {} blocks of a cluster must finish multiples of 16", tile.tokens,
+                               tile.cluster())};
+  }
+  if (tile.cluster() > 1 && isRagged(shape)) {
+    return Refusal{"cluster_ragged", fmt::format("n = {} is no multiple of 8, which clusters do not store", shape.n)};
+  }
+  if (tile.cluster() > 1 && tile.split(shape, device.unitCount).schedule.cluster == 0) {
+    return Refusal{"cluster_tiles", "no tiles are left over that clusters would finish sooner"};
+  }
   if (isRagged(shape) && tile.tokens > 192) {
     return Refusal{"ragged",
                    fmt::format("n = {} is no multiple of 8, whose store leaves registers for 192 tokens, not {}",
@@ -244,6 +259,11 @@ std::optional<Refusal> FusedTemplate::refusesConfiguration(const Problem& proble
     return Refusal{"shared_memory",
                    fmt::format("{} stages of activations take {} bytes of shared memory, must be 4 in {}",
                                tile.stagesX(), tile.sharedBytes(), device.sharedBytesPerBlock)};
+  }
+  const std::int64_t received = tile.slotBytes() / tile.cluster() * (tile.cluster() - 1);
+  if (received > tile.stagesX() * tile.tokens * 128) {
+    return Refusal{"cluster_memory", fmt::format("a cluster's parts take {} bytes of a ring of {}", received,
+                                                 tile.stagesX() * tile.tokens * 128)};
   }
   return std::nullopt;
 }
@@ -266,7 +286,7 @@ Configuration FusedTemplate::defaultConfiguration(const Problem& problem, const 
       // A step of BF16 takes twice the registers and the time of one of bytes.
       if (arithmetic == static_cast<std::int64_t>(FusedArithmetic::kBf16) && stepK != 64) continue;
       for (const std::int64_t scaleK : {0, 4096}) {
-        for (const std::int64_t split : {0, 2, 1}) {
+        for (const std::int64_t split : {0, 2, 3, 1}) {
           const Configuration candidate({{"arithmetic", arithmetic},
                                          {"scale_k", scaleK},
                                          {"tokens", usual[0]},
@@ -331,6 +351,8 @@ std::vector<BuildRequest> FusedTemplate::buildRequests(const Problem& problem, c
   for (const auto& [name, value] : configuration.entries()) {
     if (name != "split") parameters.emplace_back(name, fmt::to_string(value));
   }
+  parameters.emplace_back("cluster", fmt::to_string(tile.cluster()));
+  parameters.emplace_back("spare_threads", fmt::to_string(tile.spareThreads()));
   parameters.emplace_back("ragged", isRagged(problem.linear) ? "1" : "0");
   parameters.emplace_back("stages_x", fmt::to_string(tile.stagesX()));
   parameters.emplace_back("shared_bytes", fmt::to_string(tile.sharedBytes()));
@@ -433,6 +455,7 @@ void FusedTemplate::encode(const Problem& problem, const DeviceInfo& device, con
                                       {static_cast<std::uint32_t>(tile.threads()), 1, 1},
                                       static_cast<std::uint32_t>(tile.sharedBytes()));
   launch.programmaticDependent = !tile.isBf16();
+  if (plan.schedule.cluster > 0) launch.cluster.x = static_cast<std::uint32_t>(plan.schedule.cluster);
   launch.arguments.tensorMap(
       map2d(linear.w, Element::kU8, shape.k / 256 * 144, shape.n, shape.k / 256 * 144, 144, 64, Swizzle::kNone));
   launch.arguments.tensorMap(

@@ -29,8 +29,9 @@
 // (fused_sm90_outliers.cuh).
 //
 // W streams before the kernel that quantizes x has ended (programmatic dependent launch); only the x producer and the
-// consumers wait for it. Epilogue: scale, bias, BF16, stmatrix.trans, TMA store of 128-byte lines of out; or, for a
-// tile that is split along k, the accumulators to the workspace and the last block adds them up.
+// consumers wait for it. Epilogue: scale, bias, BF16, stmatrix.trans, TMA store of 128-byte lines of out. Of a tile
+// that is split along k, the accumulators go to the workspace and the last block adds them up; or, with kCluster, each
+// block of the cluster gets from the others what it lacks for its share of the tokens (fused_sm90_finish.cuh).
 //
 // Conversion and arithmetic: fused_sm90_convert.cuh; roles: fused_sm90_producer.cuh, fused_sm90_consumer.cuh.
 #include "templates/common/mbarrier.cuh"
@@ -46,7 +47,7 @@
 
 using namespace tilewright;
 
-extern "C" __global__ void __launch_bounds__(kThreads, 1)
+extern "C" __global__ void __launch_bounds__(kLaunchBound, 1)
     q4kLinearFused(const __grid_constant__ TensorMapParameter mapW, const __grid_constant__ TensorMapParameter mapX,
                    const __grid_constant__ TensorMapParameter mapOut, const FusedArguments p) {
   extern __shared__ U8 dynamic[];
@@ -67,9 +68,16 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       barrierInit(shared.emptyX(s), kWarpgroups * 4);
     }
     for (int s = 0; s < kMaskSlots; ++s) barrierInit(shared.fullMask(s), 1);
+    if constexpr (kCluster > 1) {
+      barrierInit(shared.othersDone(), (kCluster - 1) * kWarpgroups * 4);
+      for (int u = 0; u < kWarpgroups; ++u) barrierInit(shared.partsHere(u), 1);
+    }
     barrierInitFence();
   }
   __syncthreads();
+  // NOTE: not without clusters, where the wait would need all of the block's threads at once.
+  const bool inCluster = kCluster > 1 && p.schedule.cluster > 0;
+  if (inCluster) clusterArriveRelaxed();
 
   // Part ways.
   const int warpgroup = threadIdx.x / 128;
@@ -83,8 +91,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     } else {
       produceTable(p, shared, threadIdx.x % 64);
     }
+    if (inCluster) clusterWait();
   } else {
     growRegisters<kConsumerRegisters>();
+    if (inCluster) clusterWait();  // the other blocks' barriers are initialized
     consume(p, mapOut, shared, warpgroup);
   }
 }

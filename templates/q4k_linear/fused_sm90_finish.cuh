@@ -1,6 +1,8 @@
-// The end of a tile in fused_sm90.cu: adding up the parts of a split tile, scales, bias, and the store of out.
+// The end of a tile in fused_sm90.cu: exchanging or adding up the parts of a split tile, scales, bias, and the store of
+// out.
 #pragma once
 
+#include "templates/common/mbarrier.cuh"
 #include "templates/common/shared_memory.cuh"
 #include "templates/common/tma.cuh"
 #include "templates/common/warp_control.cuh"
@@ -79,26 +81,105 @@ __device__ __forceinline__ bool addUpParts(const FusedArguments& p, int warpgrou
   return true;
 }
 
-/// Scales `values`, adds the bias and stores rows row .. row + 63 of the tile's tokens, kOutTokens at a time, through a
+/// The blocks of a cluster hold sums over different k of the same tile. Each gets from the others, in its x ring, what
+/// they hold of its kPartTokens tokens: then `own` is the sum of all for those. Nothing goes through global memory.
+///
+///   all warps        tell the other blocks that their products are done, that is, that the x ring is free
+///   othersDone       send each its part (st.async), which counts its bytes at the receiver
+///   partsHere        add what came, in the order of ranks
+///
+/// Whoever exits has got all that others send it, and others need nothing of it any more. A block has one split tile,
+/// its last: so the barriers are in their first phase, and the producer fills the ring no more.
+template <typename Value, int kValues>
+__device__ __forceinline__ void exchangeParts(const SharedView& shared, int warpgroup, const Value (&values)[kValues],
+                                              Value (&own)[kValues / kCluster]) {
+  constexpr int kVectors = kValues / kCluster / 4;
+  const int thread = threadIdx.x % 128, rank = static_cast<int>(clusterRank());
+
+  if (thread == 0) barrierArriveExpect(shared.partsHere(warpgroup), (kCluster - 1) * kBytesPart);
+  if (thread % 32 < kCluster && thread % 32 != rank) barrierArriveRemote(shared.othersDone(), thread % 32);
+  barrierWait(shared.othersDone(), 0);
+#pragma unroll
+  for (int to = 0; to < kCluster; ++to) {
+    const Value* part = values + to * kVectors * 4;
+    if (to == rank) {
+#pragma unroll
+      for (int i = 0; i < kVectors * 4; ++i) own[i] = part[i];
+    } else {
+      const U32 target = remoteAddress(shared.part(rank - (rank > to), warpgroup) + thread * 16, to);
+      const U32 barrier = remoteAddress(shared.partsHere(warpgroup), to);
+#pragma unroll
+      for (int i = 0; i < kVectors; ++i) {
+        storeRemote4(target + i * 2048, bitsOf(part[4 * i]), bitsOf(part[4 * i + 1]), bitsOf(part[4 * i + 2]),
+                     bitsOf(part[4 * i + 3]), barrier);
+      }
+    }
+  }
+
+  barrierWait(shared.partsHere(warpgroup), 0);
+#pragma unroll
+  for (int from = 0; from < kCluster - 1; ++from) {
+    const U32 source = shared.part(from, warpgroup) + thread * 16;
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      const uint4 v = loadShared4(source + i * 2048);
+      addBits(v.x, own[4 * i]);
+      addBits(v.y, own[4 * i + 1]);
+      addBits(v.z, own[4 * i + 2]);
+      addBits(v.w, own[4 * i + 3]);
+    }
+  }
+}
+
+/// What the end of a tile needs for a thread's two rows, 8 apart.
+struct RowFactors {
+  float scale[2] = {1.0f, 1.0f}, bias[2] = {0.0f, 0.0f};
+
+  /// `row` is the warpgroup's first.
+  __device__ __forceinline__ RowFactors(const FusedArguments& p, int row) {
+    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int n = row + warp * 16 + lane / 4 + 8 * i;
+      if constexpr (!kIsBf16) scale[i] = __ldg(p.rowBounds + n) * (1.0f / kTopWeight);
+      if (p.bias != nullptr && n < p.n) bias[i] = bf16ToFloat(__ldg(p.bias + n));
+    }
+  }
+
+  /// Brings a row's factors to L2 while its tile is computed.
+  static __device__ __forceinline__ void prefetch(const FusedArguments& p, int row) {
+    if constexpr (!kIsBf16) prefetchL2(p.rowBounds + row);
+    if (p.bias != nullptr && row < p.n) prefetchL2(p.bias + row);
+  }
+};
+
+/// Scales `values`, adds the bias and stores rows row .. row + 63 of 2 kValues tokens, kOutTokens at a time, through a
 /// buffer with the 128-byte swizzle in which a token is a line. What lies past m and n is not written.
 template <typename Value, int kValues>
 __device__ __forceinline__ void storeTile(const FusedArguments& p, const TensorMapParameter& mapOut,
                                           const SharedView& shared, int warpgroup, int row, int token,
-                                          const Value (&values)[kValues]) {
+                                          const RowFactors& factors, const Value (&values)[kValues]) {
   const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
   const U32 buffer = shared.out(warpgroup);
   const bool leader = threadIdx.x % 128 == 0;
 
-  float r[2] = {1.0f, 1.0f}, bias[2] = {0.0f, 0.0f};
+  // The scales of a box are fetched a box ahead: no load crosses the barriers by itself.
+  constexpr int kColumns = kOutTokens / 8;
+  float2 scales[2][kColumns];
+  const auto fetchScales = [&](int t, float2(&s)[kColumns]) {
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const int n = row + warp * 16 + lane / 4 + 8 * i;
-    if constexpr (!kIsBf16) r[i] = __ldg(p.rowBounds + n) * (1.0f / kTopWeight);
-    if (p.bias != nullptr && n < p.n) bias[i] = bf16ToFloat(__ldg(p.bias + n));
-  }
-
+    for (int j = 0; j < kColumns; ++j) {
+      s[j] = {1.0f, 1.0f};
+      if constexpr (!kIsBf16 && !kPromotes) {
+        s[j] = *reinterpret_cast<const float2*>(p.tokenScales + token + t + 8 * j + 2 * (lane % 4));
+      }
+    }
+  };
+  fetchScales(0, scales[0]);
 #pragma unroll
-  for (int t = 0; t < kTokens; t += kOutTokens) {
+  for (int t = 0; t < 2 * kValues; t += kOutTokens) {
+    const int box = t / kOutTokens;
+    if (t + kOutTokens < 2 * kValues) fetchScales(t + kOutTokens, scales[(box + 1) % 2]);
     if (leader) tmaStoreWaitRead<0>();
     namedBarrier(1 + warpgroup, 128);
 #pragma unroll
@@ -107,15 +188,13 @@ __device__ __forceinline__ void storeTile(const FusedArguments& p, const TensorM
 #pragma unroll
       for (int q = 0; q < 2; ++q) {
         const int j = jj + q;
-        float2 s = {1.0f, 1.0f};
-        if constexpr (!kIsBf16 && !kPromotes) {
-          s = *reinterpret_cast<const float2*>(p.tokenScales + token + 8 * j + 2 * (lane % 4));
-        }
+        const float2 s = scales[box % 2][j - t / 8];
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
           const float v0 = static_cast<float>(values[4 * j + 2 * i]),
                       v1 = static_cast<float>(values[4 * j + 2 * i + 1]);
-          words[2 * q + i] = packBf16(fmaf(v0, r[i] * s.x, bias[i]), fmaf(v1, r[i] * s.y, bias[i]));
+          words[2 * q + i] = packBf16(fmaf(v0, factors.scale[i] * s.x, factors.bias[i]),
+                                      fmaf(v1, factors.scale[i] * s.y, factors.bias[i]));
         }
       }
       const int matrix = lane / 8, line = 8 * (jj - t / 8 + matrix / 2) + lane % 8, chunk = warp * 2 + matrix % 2;
@@ -143,8 +222,17 @@ template <typename Value, int kValues>
 __device__ __forceinline__ void finishSegment(const FusedArguments& p, const TensorMapParameter& mapOut,
                                               const SharedView& shared, int warpgroup, const Segment& segment, int row,
                                               int token, Value (&values)[kValues]) {
-  if (segment.isWhole(p.schedule) || addUpParts < kIsS8 && !kPromotes > (p, warpgroup, segment.tile, values)) {
-    storeTile(p, mapOut, shared, warpgroup, row, token, values);
+  if constexpr (kCluster > 1) {
+    const RowFactors factors(p, row);
+    if (!segment.isWhole(p.schedule)) {
+      Value own[kValues / kCluster];
+      exchangeParts(shared, warpgroup, values, own);
+      return storeTile(p, mapOut, shared, warpgroup, row, token + static_cast<int>(clusterRank()) * kPartTokens,
+                       factors, own);
+    }
+    storeTile(p, mapOut, shared, warpgroup, row, token, factors, values);
+  } else if (segment.isWhole(p.schedule) || addUpParts < kIsS8 && !kPromotes > (p, warpgroup, segment.tile, values)) {
+    storeTile(p, mapOut, shared, warpgroup, row, token, RowFactors(p, row), values);
   }
 }
 

@@ -7,10 +7,15 @@
 
 // Parameters:
 //   kArithmetic   0 s8, 1 e4m3, 2 bf16
-//   kScaleK       k per activation scale and chain of accumulation: 0 all of a token's and of a segment; 4096 (not
-//   bf16) kTokens       tokens of a tile kWarpgroups   consumer warpgroups, each with 64 rows kStepK        k between
-//   waits for products: 64, 128 or 256 kBuffers      sets of A registers kStagesW      super-blocks in the W ring
+//   kScaleK       k per activation scale and chain of accumulation: 0 all that a segment has; 4096 (not bf16)
+//   kTokens       tokens of a tile
+//   kWarpgroups   consumer warpgroups, each with 64 rows
+//   kStepK        k between waits for products: 64, 128 or 256
+//   kBuffers      sets of A registers
+//   kStagesW      super-blocks in the W ring
 //   kStagesX      128-byte pieces in the x ring
+//   kCluster      blocks of a cluster that share a split tile; 1: parts go through the workspace
+//   kSpareThreads threads whose registers are left to a block beside this one, which quantizes x
 //   kRagged       1: n is no multiple of 8, so the last rows are stored without the copy engine
 static_assert(kArithmetic >= 0 && kArithmetic <= 2, "s8, e4m3 or bf16");
 static_assert(kScaleK == 0 || (kScaleK == 4096 && kArithmetic != 2), "bf16 has no scales");
@@ -39,15 +44,22 @@ constexpr int kChunksPerStage = kStageK / kChunkK;
 constexpr int kProductsPerChunk = kIsBf16 ? 4 : 2;  // wgmma of 32 bytes of k
 
 // Registers of a thread at launch and after setmaxnreg, which deals out what the block got at launch and no more.
-constexpr int kLaunchRegisters = 65536 / kThreads / 8 * 8;
-constexpr int kConsumerRegisters = kWarpgroups <= 2 ? 232 : kWarpgroups == 3 ? 152 : kWarpgroups == 4 ? 104 : 88;
+constexpr int kLaunchBound = kThreads + kSpareThreads;
+constexpr int kLaunchRegisters = 65536 / kLaunchBound / 8 * 8;
+constexpr int kConsumerRegisters = kSpareThreads > 0  ? 168
+                                   : kWarpgroups <= 2 ? 232
+                                   : kWarpgroups == 3 ? 152
+                                   : kWarpgroups == 4 ? 104
+                                                      : 88;
 constexpr int kProducerRegisters = kWarpgroups <= 2 ? 40 : kWarpgroups == 3 ? 56 : kWarpgroups == 4 ? 64 : 40;
 static_assert(kWarpgroups * kConsumerRegisters + kProducerRegisters <= (kWarpgroups + 1) * kLaunchRegisters,
               "setmaxnreg waits forever for registers that the block does not have");
 
-constexpr int kUnitBytes = 64 * kBlockBytes;                             // one copy of W
-constexpr int kTableEntryBytes = kIsBf16 ? 16 : 8;                       // factors of two sub-blocks of a row
-constexpr int kOutTokens = kTokens % 32 == 0 && kTokens > 64 ? 32 : 16;  // tokens of one store
+constexpr int kUnitBytes = 64 * kBlockBytes;                                 // one copy of W
+constexpr int kTableEntryBytes = kIsBf16 ? 16 : 8;                           // factors of two sub-blocks of a row
+constexpr int kPartTokens = kTokens / kCluster;                              // of a split tile, that one block finishes
+constexpr int kOutTokens = kPartTokens % 32 == 0 && kTokens > 64 ? 32 : 16;  // tokens of one store
+static_assert(kPartTokens % kOutTokens == 0, "a block of a cluster stores whole boxes");
 
 // A row's bound becomes this value of the 8-bit operand (fused_sm90_convert.cuh says why not 127).
 constexpr float kTopWeight = kIsS8 ? 126.0f : 448.0f;
@@ -81,10 +93,15 @@ constexpr int kOffsetTable = kOffsetW + kStagesW * kBytesW;
 constexpr int kOffsetScales = kOffsetTable + kStagesW * kBytesTable;
 constexpr int kOffsetMasks = kOffsetScales + kStagesX * kBytesScales;
 constexpr int kOffsetBarriers = kOffsetMasks + 8 * kMaskSlots;
-constexpr int kBarriers = 3 * kStagesW + 2 * kStagesX + kMaskSlots;
+constexpr int kRingBarriers = 3 * kStagesW + 2 * kStagesX + kMaskSlots;
+constexpr int kBarriers = kRingBarriers + (kCluster > 1 ? 1 + kWarpgroups : 0);
 constexpr int kDeviceSharedBytes = kOffsetBarriers + 8 * kBarriers + 1024;  // 1024: alignment of the base
 static_assert(kDeviceSharedBytes == kSharedBytes, "shared memory as the host computes it");
 static_assert(kSharedBytes <= 232448, "shared memory of a block");
+
+// Parts of the split tile that other blocks of the cluster send; they lie in the x ring, empty after the last segment.
+constexpr int kBytesPart = 128 * kPartTokens / 2 * 4;  // of one warpgroup's sums
+static_assert((kCluster - 1) * kWarpgroups * kBytesPart <= kStagesX * kBytesX, "received parts fit in the x ring");
 
 /// Addresses in shared memory.
 struct SharedView {
@@ -102,6 +119,13 @@ struct SharedView {
   __device__ __forceinline__ U32 emptyX(int s) const { return fullW(3 * kStagesW + kStagesX + s); }
   __device__ __forceinline__ U32 mask(int s) const { return base + kOffsetMasks + 8 * s; }
   __device__ __forceinline__ U32 fullMask(int s) const { return fullW(3 * kStagesW + 2 * kStagesX + s); }
+  /// The part of a warpgroup's sums that the `from`-th of the other blocks sent.
+  __device__ __forceinline__ U32 part(int from, int warpgroup) const {
+    return base + (from * kWarpgroups + warpgroup) * kBytesPart;
+  }
+  /// Completed once, for the split tile: the other blocks' products are done; a warpgroup's parts are here.
+  __device__ __forceinline__ U32 othersDone() const { return fullW(kRingBarriers); }
+  __device__ __forceinline__ U32 partsHere(int warpgroup) const { return fullW(kRingBarriers + 1 + warpgroup); }
 };
 
 /// The super-blocks of a segment that share a scale: all, or with kPromotes those of as many k around `block`.

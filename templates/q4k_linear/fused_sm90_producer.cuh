@@ -5,6 +5,7 @@
 #include "templates/common/tma.cuh"
 #include "templates/common/warp_control.cuh"
 #include "templates/q4k_linear/fused_sm90_convert.cuh"
+#include "templates/q4k_linear/fused_sm90_finish.cuh"
 #include "templates/q4k_linear/fused_sm90_layout.cuh"
 #include "templates/q4k_linear/fused_sm90_outliers.cuh"
 
@@ -86,6 +87,7 @@ __device__ __forceinline__ void produceTable(const FusedArguments& p, const Shar
 #pragma unroll
     for (int u = 0; u < kWarpgroups; ++u) {
       inverse[u] = kIsBf16 ? 1.0f : kTopWeight * __ldg(p.rowInverses + row + u * 64);
+      RowFactors::prefetch(p, row + u * 64);
     }
     visitBlocks(
         segment, [&] { return masks.next(); },

@@ -5,7 +5,9 @@
 namespace tilewright {
 namespace {
 
-constexpr std::int64_t kSharedLimit = 232448;  // of a block on sm_90, bytes
+// Bytes of shared memory on sm_90: of a block, and what a block without dynamic shared memory takes of an SM's 1 KiB
+// more.
+constexpr std::int64_t kSharedLimit = 232448, kNeighbourBytes = 2048;
 
 }  // namespace
 
@@ -23,27 +25,32 @@ std::int64_t FusedTile::sharedBytes(std::int64_t stagesX) const {
   const std::int64_t store = (outTokens() * 128 + 1023) / 1024 * 1024;
   const std::int64_t table = 4 * rows() * (isBf16() ? 16 : 8);
   const std::int64_t scales = promotes() ? tokens * 4 : 0;
-  const std::int64_t barriers = 8 * (3 * stagesW + 2 * stagesX) + (isS8() ? 8 * 16 : 0);  // s8: and masks
+  const std::int64_t barriers =
+      8 * (3 * stagesW + 2 * stagesX + (isS8() ? 16 : 0) + (cluster() > 1 ? 1 + warpgroups : 0));  // s8: with masks
   return stagesX * (tokens * 128 + scales) + warpgroups * store + stagesW * (rows() * 144 + table) + barriers + 1024;
 }
 
 std::int64_t FusedTile::stagesX() const {
   std::int64_t stages = 8;
-  while (stages > 1 && sharedBytes(stages) > kSharedLimit) --stages;
+  const std::int64_t limit = kSharedLimit - (spareThreads() > 0 ? kNeighbourBytes : 0);
+  while (stages > 1 && sharedBytes(stages) > limit) --stages;
   return stages;
 }
 
+std::int64_t FusedTile::accumulatorsAndFragments() const {
+  return tokens / 2 * (promotes() ? 2 : 1) + buffers * (stepK / 64) * (isBf16() ? 16 : 8);
+}
+
 std::int64_t FusedTile::registersWanted() const {
-  const std::int64_t accumulators = tokens / 2 * (promotes() ? 2 : 1);
-  const std::int64_t fragments = buffers * (stepK / 64) * (isBf16() ? 16 : 8);
   constexpr std::int64_t kRest = 24;  // addresses, ring positions, words under conversion, factors
   // One product must fit what a block of so many threads is assembled for, whatever setmaxnreg gives it afterwards: its
   // own accumulators, its fragment and addresses.
-  const std::int64_t assembledFor = 65536 / threads() / 8 * 8, product = tokens / 2 + 30;
-  return std::max(accumulators + fragments + kRest, registersGiven() + product - assembledFor);
+  const std::int64_t assembledFor = 65536 / (threads() + spareThreads()) / 8 * 8, product = tokens / 2 + 30;
+  return std::max(accumulatorsAndFragments() + kRest, registersGiven() + product - assembledFor);
 }
 
 std::int64_t FusedTile::registersGiven() const {
+  if (spareThreads() > 0) return 168;
   return warpgroups <= 2 ? 232 : warpgroups == 3 ? 152 : warpgroups == 4 ? 104 : 88;
 }
 
@@ -75,7 +82,9 @@ double FusedTile::predictMicroseconds(const LinearShape& shape, const DeviceInfo
   const double split =
       cuts * (2.0 + count(slotBytes()) / 80e3) + (cuts > 0 ? std::max(0.0, parts - 2) * count(slotBytes()) / 110e3 : 0);
   const double quantize = isBf16() ? 0 : 1.5 + count(shape.m) * count(shape.k) * 3 / 3.5e12 * 1e6;
-  return 5.0 + std::max(compute, memory) + 0.2 * std::min(compute, memory) + split + quantize;
+  // In a cluster: wait for the others, and send them all but one's own tokens.
+  const double exchange = plan.schedule.cluster > 0 ? 0.5 + count(slotBytes()) * (1 - 1 / count(cluster())) / 80e3 : 0;
+  return 5.0 + exchange + std::max(compute, memory) + 0.2 * std::min(compute, memory) + split + quantize;
 }
 
 }  // namespace tilewright

@@ -25,7 +25,8 @@ struct FusedTile {
   bool promotes() const { return scaleK != 0; }
   std::int64_t rows() const { return warpgroups * 64; }
   std::int64_t threads() const { return (warpgroups + 1) * 128; }
-  std::int64_t outTokens() const { return tokens % 32 == 0 && tokens > 64 ? 32 : 16; }
+  std::int64_t cluster() const { return clusterBlocks(splitMode); }
+  std::int64_t outTokens() const { return tokens / cluster() % 32 == 0 && tokens > 64 ? 32 : 16; }
 
   /// x stages: as many as fit, at most 8; fewer than 4 are a refusal.
   std::int64_t stagesX() const;
@@ -34,6 +35,11 @@ struct FusedTile {
   /// A consumer thread's registers, about; and what setmaxnreg gives it.
   std::int64_t registersWanted() const;
   std::int64_t registersGiven() const;
+  /// Threads whose registers stay free: few tokens do not need them, and then a block that quantizes x fits beside the
+  /// product's on an SM, whose prologue no longer waits for it. 128 of 128 registers are 512 of 32.
+  std::int64_t spareThreads() const {
+    return !isBf16() && warpgroups == 2 && accumulatorsAndFragments() <= 64 ? 128 : 0;
+  }
 
   SplitPlan split(const LinearShape& shape, int units) const {
     return planSplit(shape.n, shape.k, shape.m, {rows(), tokens}, units, splitMode);
@@ -45,6 +51,7 @@ struct FusedTile {
   double predictMicroseconds(const LinearShape& shape, const DeviceInfo& device) const;
 
  private:
+  std::int64_t accumulatorsAndFragments() const;
   std::int64_t sharedBytes(std::int64_t stagesX) const;
 };
 

@@ -9,10 +9,30 @@ std::int64_t ceilDiv(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
+/// Whole rounds of tiles first; then each cluster takes at most one of those left. If there are more, whole tiles are
+/// as good. SMs come in twos, which clusters of two fill: all run at once.
+void planClusters(SplitPlan& plan, int units, std::int64_t cluster) {
+  SplitSchedule& s = plan.schedule;
+  const std::int64_t clusters = units / cluster, grid = clusters * cluster;
+  const std::int64_t rest = grid == 0 ? 0 : s.tiles % grid;
+  if (rest == 0 || rest > clusters || s.blocks < cluster) return;
+  s.wholeTiles = static_cast<std::int32_t>(s.tiles - rest);
+  s.cluster = static_cast<std::int32_t>(cluster);
+  plan.grid = static_cast<std::int32_t>(s.wholeTiles > 0 ? grid : rest * cluster);
+  plan.splitTiles = static_cast<std::int32_t>(rest);
+}
+
 }  // namespace
+
+std::int64_t clusterBlocks(SplitMode mode) {
+  return mode == SplitMode::kPairs ? 2 : 1;
+}
 
 std::int64_t SplitPlan::longestBlock() const {
   if (grid == 0) return 0;
+  if (schedule.cluster > 0) {
+    return ceilDiv(schedule.wholeTiles, grid) * schedule.blocks + ceilDiv(schedule.blocks, schedule.cluster);
+  }
   return ceilDiv(schedule.wholeTiles, grid) * schedule.blocks + schedule.chunk;
 }
 
@@ -43,6 +63,7 @@ SplitPlan planSplit(std::int64_t n, std::int64_t k, std::int64_t m, TileShape ti
   plan.grid = static_cast<std::int32_t>(wholeTiles >= units ? units : std::max(wholeTiles, chunks));
   plan.splitTiles = static_cast<std::int32_t>(splitTiles);
   plan.slots = static_cast<std::int32_t>(2 * chunks);
+  if (clusterBlocks(mode) > 1) planClusters(plan, units, clusterBlocks(mode));
   return plan;
 }
 

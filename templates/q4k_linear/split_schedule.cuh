@@ -2,8 +2,9 @@
 //
 //   tiles 0 .. wholeTiles - 1     block b takes tiles b, b + grid, b + 2 grid, ... from end to end
 //   the other tiles               their super-blocks of k in one line, tile after tile, cut into chunks of equal
-//   length;
-//                                 block b takes chunk b, which may begin and end inside a tile
+//                                 length; block b takes chunk b, which may begin and end inside a tile
+//              or, with clusters  cluster c takes tile wholeTiles + c, each of its blocks the slice of k that its rank
+//                                 names
 //
 // Worked example: 5 tiles of 8 super-blocks on 4 blocks. One whole tile each would leave three blocks idle in the
 // second turn. Here no tile is whole, the line has 40 super-blocks, a chunk 10: block 0 takes tile 0 and a quarter of
@@ -11,7 +12,8 @@
 //
 // The parts of a tile are numbered along k. Each is stored in a slot of its own; the block that finishes last (a
 // counter per tile tells) adds the slots up in the order of their numbers, so that results do not depend on who was
-// last. Nobody waits: blocks need not be resident together. split_schedule.h is the host's half.
+// last. Nobody waits: blocks need not be resident together. The blocks of a cluster are, and hand their parts to each
+// other directly. split_schedule.h is the host's half.
 #pragma once
 
 #include "templates/common/types.cuh"
@@ -25,6 +27,7 @@ struct SplitSchedule {
   int wholeTiles;  // a multiple of the grid, or all tiles
   int chunk;       // super-blocks of a chunk
   int slices;      // chunks of each split tile; 0: shares
+  int cluster;     // blocks that share a split tile, each cluster at most one; 0: chunks
 };
 
 /// Super-blocks [begin, end) of a tile.
@@ -38,6 +41,13 @@ struct Segment {
 class SegmentWalker {
  public:
   __device__ __forceinline__ explicit SegmentWalker(const SplitSchedule& s) : tile_(blockIdx.x) {
+    if (s.cluster > 0) {
+      const int cluster = blockIdx.x / s.cluster, rank = blockIdx.x - cluster * s.cluster;
+      splitTile_ = s.wholeTiles + cluster;
+      begin_ = s.blocks * rank / s.cluster;
+      left_ = splitTile_ < s.tiles ? s.blocks * (rank + 1) / s.cluster - begin_ : 0;
+      return;
+    }
     if (s.chunk == 0) return;
     const int chunk = blockIdx.x, splitTiles = s.tiles - s.wholeTiles;
     if (s.slices > 0) {
@@ -80,7 +90,7 @@ class SegmentWalker {
 
  private:
   int tile_;
-  int splitTile_ = 0, begin_ = 0, left_ = 0;  // the rest of the chunk
+  int splitTile_ = 0, begin_ = 0, left_ = 0;  // the rest of the chunk, or the slice
 };
 
 /// The parts of a split tile and their slots: 2 c for the segment that begins chunk c, 2 c + 1 for one that only ends

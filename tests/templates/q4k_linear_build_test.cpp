@@ -22,7 +22,7 @@ struct Family {
 };
 
 Configuration fused(std::int64_t arithmetic, std::int64_t scaleK, std::int64_t tokens, std::int64_t warpgroups,
-                    std::int64_t stepK, std::int64_t buffers, std::int64_t stagesW) {
+                    std::int64_t stepK, std::int64_t buffers, std::int64_t stagesW, std::int64_t split = 1) {
   return Configuration({{"arithmetic", arithmetic},
                         {"scale_k", scaleK},
                         {"tokens", tokens},
@@ -30,7 +30,7 @@ Configuration fused(std::int64_t arithmetic, std::int64_t scaleK, std::int64_t t
                         {"step_k", stepK},
                         {"buffers", buffers},
                         {"stages_w", stagesW},
-                        {"split", 1}});
+                        {"split", split}});
 }
 
 LinearShape rows(std::int64_t m, Precision precision = Precision::kFast) {
@@ -64,6 +64,13 @@ std::vector<Family> families() {
       {"bf16_256_tokens", kExact, rows(512, Precision::kExact), fused(2, 0, 256, 2, 64, 2, 3)},
       {"bf16_128_tokens", kExact, rows(512, Precision::kExact), fused(2, 0, 128, 2, 64, 2, 4)},
       {"bf16_16_tokens", kExact, rows(16, Precision::kExact), fused(2, 0, 16, 2, 64, 2, 6)},
+      {"s8_256_tokens_pairs", kFused, rows(512), fused(0, 0, 256, 2, 64, 2, 4, 3)},
+      {"s8_128_tokens_pairs", kFused, rows(256), fused(0, 0, 128, 2, 64, 2, 4, 3)},
+      {"s8_64_tokens_pairs", kFused, rows(128), fused(0, 0, 64, 2, 128, 2, 6, 3)},
+      {"s8_32_tokens_pairs_four_warpgroups", kFused, rows(32), fused(0, 0, 32, 4, 64, 2, 3, 3)},
+      {"s8_scales_of_4096_k_pairs", kFused, deep(256), fused(0, 4096, 128, 2, 128, 2, 4, 3)},
+      {"e4m3_256_tokens_pairs", kFused, rows(512), fused(1, 0, 256, 2, 64, 2, 4, 3)},
+      {"bf16_128_tokens_pairs", kExact, rows(256, Precision::kExact), fused(2, 0, 128, 2, 64, 2, 4, 3)},
       {"default_int8", kFused, rows(300, Precision::kInt8), {}},
       {"default_fp8", kFused, rows(40, Precision::kFp8), {}},
       {"default_exact", kExact, rows(1, Precision::kExact), {}},
@@ -232,6 +239,22 @@ TEST(Q4kLinearSm90, refusesByName) {
   EXPECT_EQ(refusal("q4k_linear.small_m_sm90", many), "tokens");
   EXPECT_EQ(findTemplate("q4k_linear.fused_sm90")->refuses(problem, nominalDevice("sm_80").value())->constraint,
             "target");
+}
+
+TEST(Q4kLinearSm90, clustersNeedTilesToHalve) {
+  const DeviceInfo device = nominalDevice("sm_90a").value();
+  const auto refusal = [&](LinearShape shape, std::int64_t tokens) {
+    const auto found = findTemplate("q4k_linear.fused_sm90")
+                           ->refusesConfiguration({.operation = Operation::kQ4kLinear, .linear = shape}, device,
+                                                  fused(0, 0, tokens, 2, 64, 2, 4, 3));
+    return found ? found->constraint : std::string();
+  };
+  const LinearShape halves = rows(512), wholes = {4096, 4096, 1056, Precision::kFast, false};
+  EXPECT_EQ(refusal(halves, 256), "");
+  EXPECT_EQ(refusal(halves, 128), "cluster_tiles");  // 128 tiles on 132 SMs
+  EXPECT_EQ(refusal(wholes, 256), "");               // 160: a round of whole ones, 28 in halves
+  EXPECT_EQ(refusal({1638, 4096, 512, Precision::kFast, false}, 128), "cluster_ragged");
+  EXPECT_EQ(refusal(rows(16), 16), "cluster_tokens");
 }
 
 TEST(Q4kLinearSm90, refusesOneScaleForLongRows) {
