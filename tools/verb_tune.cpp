@@ -152,7 +152,9 @@ Result<ExitCode> runTune(const Options& options) {
   if (report.error) return std::unexpected(*report.error);
   const bool foundNothing =
       report.count(autotune::ProblemStatus::kUnsupported) == static_cast<int>(report.outcomes.size());
-  return foundNothing ? kExitNotFound : kExitSuccess;
+  if (foundNothing) return kExitNotFound;
+  // What was tuned is kept; a script must still learn that a problem has no kernel that could be run.
+  return report.count(autotune::ProblemStatus::kFailed) > 0 ? kExitFailure : kExitSuccess;
 }
 
 Result<ExitCode> runTuneWorker(const Options& options) {
