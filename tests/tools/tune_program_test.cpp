@@ -1,4 +1,5 @@
-// `tilewright tune` as a process, on the CPU: winners that the next run finds, ^C, and a database that stays whole.
+// `tilewright tune` and `bench` as processes, on the CPU: winners that the next run finds, ^C, a database that stays
+// whole, and what a measurement prints.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -60,6 +61,28 @@ TEST_F(TuneProgramTest, winnersAreKeptFoundAndNotTunedAgain) {
       run({"explain", R"({"op": "linear", "n": 64, "k": 64, "m": 2})", "--device", "cpu", "--db", path("tuned.twdb")});
   EXPECT_THAT(explained.output, testing::AllOf(HasSubstr("found     exact"), HasSubstr("in " + path("tuned.twdb"))));
   expectWhole();
+
+  // What was exported runs and is measured: a line each for the winner and for the default, which may be one.
+  const Outcome exported = run({"db", "export", path("shipped.twdb"), "--db", path("tuned.twdb")});
+  ASSERT_EQ(exported.exitCode, kExitSuccess) << exported.errors;
+  const Outcome bench = run({"bench", R"({"op": "linear", "n": 64, "k": 64, "m": 2})", "--device", "cpu", "--db",
+                             path("shipped.twdb"), "--repeats", "5"});
+  EXPECT_EQ(bench.exitCode, kExitSuccess) << bench.errors;
+  std::istringstream lines(bench.output);
+  int count = 0, exact = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    const auto value = parseJson(line);
+    ASSERT_TRUE(value) << line;
+    for (const char* field : {"problem", "device", "template", "configuration", "provenance", "default", "median_us",
+                              "low_us", "high_us", "mad_us", "samples", "tflops", "gb_per_s", "roofline", "error"}) {
+      EXPECT_NE(value->find(field), nullptr) << field << " in " << line;
+    }
+    EXPECT_TRUE(*value->find("verified")->asBoolean()) << line;
+    EXPECT_EQ(*value->find("samples")->asInteger(), 5);
+    exact += *value->find("provenance")->asString() == "exact";
+  }
+  EXPECT_THAT(count, testing::AnyOf(1, 2)) << bench.output;
+  EXPECT_EQ(exact, 1) << bench.output;
 }
 
 TEST_F(TuneProgramTest, anInterruptEndsTheSweepWithWhatItHas) {
