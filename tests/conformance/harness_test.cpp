@@ -241,31 +241,6 @@ TEST(Cases, everyHopperTemplateTakesEveryEdge) {
   }
 }
 
-TEST(Cases, spreadVisitsEveryValueOfTheHopperTemplates) {
-  const DeviceInfo device = nominalDevice("sm_90a").value();
-  const std::vector<Case> cases = linearCases(Operation::kQ4kLinear);
-  const auto valuesOf = [](const std::vector<Configuration>& configurations, std::set<std::string>& to) {
-    for (const Configuration& configuration : configurations) {
-      for (const auto& [name, value] : configuration.entries()) to.insert(fmt::format("{}={}", name, value));
-    }
-  };
-  for (const auto& [id, precision] : {std::pair{"q4k_linear.fused_sm90", Precision::kFast},
-                                      {"q4k_linear.exact_sm90", Precision::kExact},
-                                      {"q4k_linear.small_m_sm90", Precision::kInt8}}) {
-    const Template& kernelTemplate = *findTemplate(id);
-    std::set<std::string> visited, accepted;
-    for (std::size_t i = 0; i < cases.size(); ++i) {
-      const Problem problem = problemOf(cases[i]);
-      if (problem.linear.precision != precision || kernelTemplate.refuses(problem, device)) continue;
-      valuesOf(configurationsOf(kernelTemplate, cases[i], device, 1), visited);
-      // What a space holds hardly differs from case to case.
-      if (i % 16 == 0) valuesOf(enumerateConfigurations(kernelTemplate, problem, device), accepted);
-    }
-    EXPECT_GT(accepted.size(), 10U) << id;
-    for (const std::string& value : accepted) EXPECT_TRUE(visited.contains(value)) << id << " never runs " << value;
-  }
-}
-
 TEST(Cases, spreadVisitsTheWholeSpaceOverTheCases) {
   const Template& kernelTemplate = *findTemplate("linear.plain_cuda");
   const DeviceInfo device = nominalDevice("sm_90a").value();
@@ -281,38 +256,52 @@ TEST(Cases, spreadVisitsTheWholeSpaceOverTheCases) {
   EXPECT_EQ(visited.size(), space);
 }
 
-TEST(Cases, everyPairMeansEveryPairOfALegalConfiguration) {
-  const DeviceInfo device = nominalDevice("sm_90a").value();
-  std::set<std::string> tested;  // the space depends on the head dim alone
-  for (const Case& each : attentionCases()) {
-    if (!each.everyPair) continue;
-    for (const std::string_view id : {"attention.tma_sm90", "attention.decode_sm90", "attention.plain_cuda"}) {
-      const Template& kernelTemplate = *findTemplate(id);
-      const Problem problem = problemOf(each);
-      if (kernelTemplate.refuses(problem, device)) continue;
-      if (!tested.insert(fmt::format("{} {}", id, problem.attention.headDim)).second) continue;
-      const std::vector<Configuration> space = enumerateConfigurations(kernelTemplate, problem, device);
-      const std::vector<Configuration> chosen = configurationsOf(kernelTemplate, each, device, 0);
-      EXPECT_EQ(chosen.front(), kernelTemplate.defaultConfiguration(problem, device));
-      EXPECT_LE(chosen.size(), std::max<std::size_t>(space.size() / 4, 30)) << each.name << " " << id;
-      using Setting = Configuration::Entry;
-      std::set<std::pair<Setting, Setting>> left;
-      for (const Configuration& legal : space) {
-        for (const Setting& a : legal.entries()) {
-          for (const Setting& b : legal.entries()) left.insert({a, b});
-        }
-      }
-      for (const Configuration& configuration : chosen) {
-        EXPECT_FALSE(kernelTemplate.refusesConfiguration(problem, device, configuration)) << configuration.text();
-        for (const Setting& a : configuration.entries()) {
-          for (const Setting& b : configuration.entries()) left.erase({a, b});
-        }
-      }
-      EXPECT_TRUE(left.empty()) << each.name << " " << id << ": " << left.begin()->first.first << " and "
-                                << left.begin()->second.first;
+/// Whether the configurations that a case of every pair tries have every pair of values of a legal one.
+void expectEveryPair(const Template& kernelTemplate, const Case& each, const DeviceInfo& device) {
+  SCOPED_TRACE(fmt::format("{} {}", each.name, kernelTemplate.id()));
+  const Problem problem = problemOf(each);
+  const std::vector<Configuration> space = enumerateConfigurations(kernelTemplate, problem, device);
+  const std::vector<Configuration> chosen = configurationsOf(kernelTemplate, each, device, 0);
+  EXPECT_EQ(chosen.front(), kernelTemplate.defaultConfiguration(problem, device));
+  EXPECT_LE(chosen.size(), std::max<std::size_t>(space.size() / 4, 30));
+  using Setting = Configuration::Entry;
+  std::set<std::pair<Setting, Setting>> left;
+  for (const Configuration& legal : space) {
+    for (const Setting& a : legal.entries()) {
+      for (const Setting& b : legal.entries()) left.insert({a, b});
     }
   }
-  EXPECT_EQ(tested.size(), 9U);
+  for (const Configuration& configuration : chosen) {
+    EXPECT_FALSE(kernelTemplate.refusesConfiguration(problem, device, configuration)) << configuration.text();
+    for (const Setting& a : configuration.entries()) {
+      for (const Setting& b : configuration.entries()) left.erase({a, b});
+    }
+  }
+  EXPECT_TRUE(left.empty()) << left.begin()->first.first << " and " << left.begin()->second.first;
+}
+
+TEST(Cases, everyPairMeansEveryPairOfALegalConfiguration) {
+  const DeviceInfo device = nominalDevice("sm_90a").value();
+  std::set<std::string> tested;  // the space of attention depends on the head dim alone, of q4k_linear on little more
+  for (const Operation operation : {Operation::kAttention, Operation::kQ4kLinear}) {
+    for (const Case& each : casesOf(operation)) {
+      if (!each.everyPair) continue;
+      for (const Template* kernelTemplate : allTemplates()) {
+        const Problem problem = problemOf(each);
+        if (kernelTemplate->refuses(problem, device)) continue;
+        const Precision computed =
+            kernelTemplate->precision(problem, kernelTemplate->defaultConfiguration(problem, device));
+        // The space of a template that computes more exactly than it must is the same for every precision.
+        const bool isExact = problem.linear.precision == Precision::kExact;
+        if (problem.isLinear() && isExact != (computed == Precision::kExact)) continue;
+        const std::string space = problem.isLinear() ? std::string(precisionName(problem.linear.precision))
+                                                     : fmt::to_string(problem.attention.headDim);
+        if (!tested.insert(fmt::format("{} {}", kernelTemplate->id(), space)).second) continue;
+        expectEveryPair(*kernelTemplate, each, device);
+      }
+    }
+  }
+  EXPECT_EQ(tested.size(), 9U + 6U);
 }
 
 }  // namespace
