@@ -145,7 +145,11 @@ Result<Operands> toOperands(const tw_attention_operands* given) {
 
 LaunchBuffers toBuffers(const tw_buffers* given) {
   if (given == nullptr) return {};
-  return {given->workspace, given->workspace_bytes, given->prepared};
+  return {.workspace = given->workspace,
+          .workspaceBytes = given->workspace_bytes,
+          .prepared = given->prepared,
+          .activations = given->activations,
+          .quantizedBy = reinterpret_cast<const Plan*>(given->quantized_by)};
 }
 
 /// The operands' kind must be the problem's.
@@ -314,7 +318,9 @@ tw_status tw_describe(const tw_plan* plan, tw_plan_info* info) {
              .runner_up_microseconds = choice.margin.runnerUpMicroseconds,
              .error = choice.margin.error,
              .workspace_bytes = described.workspaceBytes(),
-             .prepared_bytes = described.preparedBytes()};
+             .prepared_bytes = described.preparedBytes(),
+             .activation_format = described.activationFormat().c_str(),
+             .activation_bytes = described.activationBytes()};
     return {};
   });
 }
@@ -324,6 +330,12 @@ int64_t tw_workspace_bytes(const tw_plan* plan) {
 }
 int64_t tw_prepared_bytes(const tw_plan* plan) {
   return plan == nullptr ? 0 : planOf(plan).preparedBytes();
+}
+const char* tw_activation_format(const tw_plan* plan) {
+  return plan == nullptr ? "" : planOf(plan).activationFormat().c_str();
+}
+int64_t tw_activation_bytes(const tw_plan* plan) {
+  return plan == nullptr ? 0 : planOf(plan).activationBytes();
 }
 
 tw_status tw_explain(tw_runtime* runtime, const tw_problem* given, char* text, size_t capacity, size_t* length) {
@@ -371,6 +383,15 @@ tw_status tw_prepare_weights(const tw_plan* plan, const void* w, void* prepared,
   return call([&]() -> Result<void> {
     TW_TRY(notNull(plan, "plan"));
     return planOf(plan).runtime().prepareWeights(planOf(plan), {.linear = {.w = w}}, prepared, prepared_bytes, stream);
+  });
+}
+
+tw_status tw_quantize_activations(const tw_plan* plan, const void* x, int64_t x_stride, void* activations,
+                                  int64_t activation_bytes, void* stream) {
+  return call([&]() -> Result<void> {
+    TW_TRY(notNull(plan, "plan"));
+    return planOf(plan).runtime().quantizeActivations(planOf(plan), {.linear = {.x = x, .xStride = x_stride}},
+                                                      activations, activation_bytes, stream);
   });
 }
 

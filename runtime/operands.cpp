@@ -83,6 +83,24 @@ std::int64_t roundUp(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
+/// A single row has any stride.
+void settleRows(const LinearShape& shape, LinearOperands& operands) {
+  if (shape.m != 1) return;
+  operands.xStride = roundUp(shape.k, kAligned / kBf16Bytes);
+  operands.outStride = roundUp(shape.n, kAligned / kBf16Bytes);
+}
+
+Result<void> checkX(const LinearShape& shape, const DeviceInfo& device, LinearOperands& operands) {
+  if (operands.xStride < shape.k) {
+    return fail(ErrorCode::kInvalidArgument,
+                "cannot launch: x's row stride is {} elements, must be at least k, which is {}", operands.xStride,
+                shape.k);
+  }
+  std::int64_t one = 1;
+  const Dimension x[] = {{"row", shape.m, &operands.xStride}, {"column", shape.k, &one}};
+  return checkSpan("x", x, device);
+}
+
 Result<Alignment> checkLinear(const Problem& problem, const DeviceInfo& device, LinearOperands& operands) {
   const LinearShape& shape = problem.linear;
   TW_TRY(checkPointer("x", operands.x, kBf16Bytes));
@@ -92,15 +110,8 @@ Result<Alignment> checkLinear(const Problem& problem, const DeviceInfo& device, 
   if (!shape.bias && operands.bias != nullptr) {
     return fail(ErrorCode::kInvalidArgument, "cannot launch: bias is given, but the problem has none");
   }
-  if (shape.m == 1) {
-    operands.xStride = roundUp(shape.k, kAligned / kBf16Bytes);
-    operands.outStride = roundUp(shape.n, kAligned / kBf16Bytes);
-  }
-  if (operands.xStride < shape.k) {
-    return fail(ErrorCode::kInvalidArgument,
-                "cannot launch: x's row stride is {} elements, must be at least k, which is {}", operands.xStride,
-                shape.k);
-  }
+  settleRows(shape, operands);
+  TW_TRY(checkX(shape, device, operands));
   if (operands.outStride < shape.n) {
     return fail(ErrorCode::kInvalidArgument,
                 "cannot launch: out overlaps itself: its row stride is {} elements, must be at least n, which is {}",
@@ -109,10 +120,8 @@ Result<Alignment> checkLinear(const Problem& problem, const DeviceInfo& device, 
   std::int64_t one = 1;
   const std::int64_t rowBytes = problem.operation == Operation::kQ4kLinear ? shape.k / 256 * 144 : shape.k * kBf16Bytes;
   std::int64_t weightStride = rowBytes / kBf16Bytes;
-  const Dimension x[] = {{"row", shape.m, &operands.xStride}, {"column", shape.k, &one}};
   const Dimension w[] = {{"row", shape.n, &weightStride}, {"column", weightStride, &one}};
   const Dimension out[] = {{"row", shape.m, &operands.outStride}, {"column", shape.n, &one}};
-  TW_TRY(checkSpan("x", x, device));
   TW_TRY(checkSpan("w", w, device));
   TW_TRY(checkSpan("out", out, device));
   const bool aligned = isAligned(operands.x) && isAligned(operands.w) && isAligned(operands.out) &&
@@ -182,6 +191,16 @@ bool hasEmptyOutput(const Problem& problem) {
 Result<Alignment> checkOperands(const Problem& problem, const DeviceInfo& device, Operands& operands) {
   return problem.isLinear() ? checkLinear(problem, device, operands.linear)
                             : checkAttention(problem, device, operands.attention);
+}
+
+Result<void> checkActivationOperand(const Problem& problem, const DeviceInfo& device, Operands& operands) {
+  LinearOperands& linear = operands.linear;
+  TW_TRY(checkPointer("x", linear.x, kAligned));
+  settleRows(problem.linear, linear);
+  TW_TRY(checkX(problem.linear, device, linear));
+  if (isAligned(linear.xStride)) return {};
+  return fail(ErrorCode::kInvalidArgument, "cannot launch: x's row stride is {} elements, must be a multiple of {}",
+              linear.xStride, kAligned / kBf16Bytes);
 }
 
 Result<void> checkWeights(const Problem& problem, const Operands& operands) {

@@ -20,6 +20,10 @@ bool hasEmptyOutput(const Problem& problem);
 /// inner strides are 1, else kAny.
 Result<Alignment> checkOperands(const Problem& problem, const DeviceInfo& device, Operands& operands);
 
+/// The operand of a quantization ahead of calls: x alone. Pointer and row stride must be multiples of 16 bytes; the
+/// stride of a single row is replaced by an aligned one.
+Result<void> checkActivationOperand(const Problem& problem, const DeviceInfo& device, Operands& operands);
+
 /// The operands of a weight preparation: W alone.
 Result<void> checkWeights(const Problem& problem, const Operands& operands);
 

@@ -24,6 +24,28 @@ Result<void> checkBuffer(std::string_view name, const void* buffer, std::int64_t
   return {};
 }
 
+/// Whether a plan can run on the activations that a launch is given.
+Result<void> checkActivations(const Plan& plan, const LaunchBuffers& buffers) {
+  const auto describe = [](const Plan& each) {
+    return fmt::format("{} [{}, {}] of {} {{{}}}", each.activationFormat(), each.problem().linear.m,
+                       each.problem().linear.k, each.choice().kernelTemplate->id(), each.configurationText());
+  };
+  if (plan.activationFormat().empty()) {
+    return fail(ErrorCode::kInvalidArgument, "cannot launch: activations are given, {} {{{}}} takes none",
+                plan.choice().kernelTemplate->id(), plan.configurationText());
+  }
+  if (buffers.quantizedBy == nullptr) {
+    return fail(ErrorCode::kInvalidArgument, "cannot launch: activations are given without the plan that filled them");
+  }
+  const Plan& source = *buffers.quantizedBy;
+  if (source.activationFormat() != plan.activationFormat() || source.problem().linear.m != plan.problem().linear.m ||
+      source.problem().linear.k != plan.problem().linear.k) {
+    return fail(ErrorCode::kInvalidArgument, "cannot launch: activations are {}, must be as {}",
+                source.activationFormat().empty() ? "of a plan that fills none" : describe(source), describe(plan));
+  }
+  return checkBuffer("activations", buffers.activations, plan.activationBytes(), plan.activationBytes());
+}
+
 /// What the caller of an unsupported problem must know: who refused, and what could not be loaded.
 Error nothingRuns(const Selection& selection, const std::vector<std::string>& failures, ErrorCode code,
                   std::string log) {
@@ -117,6 +139,8 @@ Result<std::unique_ptr<Plan>> Runtime::makePlan(const Problem& problem) {
   plan->ownWorkspaceBytes_ = choice.kernelTemplate->workspaceBytes(choice.problem, device, choice.configuration);
   plan->workspaceBytes_ = plan->ownWorkspaceBytes_;
   plan->preparedBytes_ = choice.kernelTemplate->preparedBytes(choice.problem, device, choice.configuration);
+  plan->activationFormat_ = choice.kernelTemplate->activationFormat(choice.problem, device, choice.configuration);
+  plan->activationBytes_ = choice.kernelTemplate->activationBytes(choice.problem, device, choice.configuration);
 
   // What takes over when the operands of a call turn out to be misaligned.
   if (choice.problem.alignment == Alignment::k16) {
@@ -133,18 +157,22 @@ Result<std::unique_ptr<Plan>> Runtime::makePlan(const Problem& problem) {
   return plan;
 }
 
+Result<void> Runtime::checkAddress(std::string_view name, const void* pointer) const {
+  if (pointer == nullptr) return {};
+  const auto status = device_->checkAddress(pointer);
+  if (!status) return fail(status.error().code, "cannot launch: {}: {}", name, status.error().message);
+  return {};
+}
+
 Result<void> Runtime::checkAddresses(const Plan& plan, const Operands& operands, const LaunchBuffers& buffers) const {
   const LinearOperands& linear = operands.linear;
   const AttentionOperands& attention = operands.attention;
   const auto check = [&](std::initializer_list<std::pair<std::string_view, const void*>> pointers) -> Result<void> {
-    for (const auto& [name, pointer] : pointers) {
-      if (pointer == nullptr) continue;
-      const auto status = device_->checkAddress(pointer);
-      if (!status) return fail(status.error().code, "cannot launch: {}: {}", name, status.error().message);
-    }
+    for (const auto& [name, pointer] : pointers) TW_TRY(checkAddress(name, pointer));
     return {};
   };
   TW_TRY(check({{"workspace", buffers.workspace}, {"prepared", buffers.prepared}}));
+  TW_TRY(check({{"activations", buffers.activations}}));
   if (plan.problem_.isLinear()) {
     TW_TRY(check({{"x", linear.x}, {"w", linear.w}, {"bias", linear.bias}, {"out", linear.out}}));
   } else {
@@ -172,6 +200,8 @@ Result<void> Runtime::launch(const Plan& plan, const Operands& given, const Laun
   }
   TW_TRY(checkBuffer("workspace", buffers.workspace, buffers.workspaceBytes, run->ownWorkspaceBytes_));
   const void* prepared = run == &plan ? buffers.prepared : nullptr;
+  if (buffers.activations != nullptr) TW_TRY(checkActivations(plan, buffers));
+  const void* activations = run == &plan ? buffers.activations : nullptr;
   if (!run->addressesChecked_.load(std::memory_order_relaxed)) {
     TW_TRY(checkAddresses(*run, operands, buffers));
     run->addressesChecked_.store(true, std::memory_order_relaxed);
@@ -179,8 +209,13 @@ Result<void> Runtime::launch(const Plan& plan, const Operands& given, const Laun
 
   const Candidate& choice = run->choice_;
   LaunchList launches;
-  choice.kernelTemplate->encode(choice.problem, device_->info(), choice.configuration, operands, buffers.workspace,
-                                prepared, launches);
+  if (activations != nullptr) {
+    choice.kernelTemplate->encodeQuantized(choice.problem, device_->info(), choice.configuration, operands, activations,
+                                           buffers.workspace, prepared, launches);
+  } else {
+    choice.kernelTemplate->encode(choice.problem, device_->info(), choice.configuration, operands, buffers.workspace,
+                                  prepared, launches);
+  }
   return device_->launch(launches, run->kernels_.handles, stream);
 }
 
@@ -202,6 +237,28 @@ Result<void> Runtime::prepareWeights(const Plan& plan, const Operands& operands,
   const Candidate& choice = plan.choice_;
   LaunchList launches;
   choice.kernelTemplate->encodePreparation(choice.problem, device_->info(), choice.configuration, operands, prepared,
+                                           launches);
+  return device_->launch(launches, plan.kernels_.handles, stream);
+}
+
+Result<void> Runtime::quantizeActivations(const Plan& plan, const Operands& given, void* activations,
+                                          std::int64_t activationBytes, StreamHandle stream) const {
+  if (plan.activationFormat_.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "cannot quantize activations: {} {{{}}} takes none",
+                plan.choice_.kernelTemplate->id(), plan.configurationText_);
+  }
+  if (hasEmptyOutput(plan.problem_)) return {};
+  Operands operands = given;
+  TW_TRY(checkActivationOperand(plan.problem_, device_->info(), operands));
+  TW_TRY(checkBuffer("activations", activations, activationBytes, plan.activationBytes_));
+  if (!plan.activationsChecked_.load(std::memory_order_relaxed)) {
+    TW_TRY(checkAddress("x", operands.linear.x));
+    TW_TRY(checkAddress("activations", activations));
+    plan.activationsChecked_.store(true, std::memory_order_relaxed);
+  }
+  const Candidate& choice = plan.choice_;
+  LaunchList launches;
+  choice.kernelTemplate->encodeActivations(choice.problem, device_->info(), choice.configuration, operands, activations,
                                            launches);
   return device_->launch(launches, plan.kernels_.handles, stream);
 }

@@ -16,6 +16,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cache/layers.h"
@@ -59,6 +60,11 @@ class Plan {
   std::int64_t workspaceBytes() const { return workspaceBytes_; }
   /// What a one-time preparation of the weights fills, aligned to 256 bytes; 0 if the plan has none.
   std::int64_t preparedBytes() const { return preparedBytes_; }
+  /// How activations are stored that quantizeActivations() makes, such as "s8/token"; empty if the plan takes none.
+  /// Plans with equal formats, m and k (and the same x) share them.
+  const std::string& activationFormat() const { return activationFormat_; }
+  /// What quantizeActivations() fills, aligned to 256 bytes; 0 without a format.
+  std::int64_t activationBytes() const { return activationBytes_; }
 
  private:
   friend class Runtime;
@@ -71,10 +77,13 @@ class Plan {
   std::int64_t workspaceBytes_ = 0;
   std::int64_t ownWorkspaceBytes_ = 0;  // Without the path for misaligned operands.
   std::int64_t preparedBytes_ = 0;
+  std::string activationFormat_;
+  std::int64_t activationBytes_ = 0;
   // Runs operands that this plan must not; null if it takes all, or none was found.
   const Plan* anyAlignment_ = nullptr;
   std::vector<std::string> warnings_;
   mutable std::atomic<bool> addressesChecked_ = false;
+  mutable std::atomic<bool> activationsChecked_ = false;
 };
 
 /// The caller's memory of one call, on the device.
@@ -82,6 +91,9 @@ struct LaunchBuffers {
   void* workspace = nullptr;
   std::int64_t workspaceBytes = 0;
   const void* prepared = nullptr;  ///< filled by prepareWeights of the same plan, or null
+  /// Filled by quantizeActivations, or null: then the call quantizes x, if its template does.
+  const void* activations = nullptr;
+  const Plan* quantizedBy = nullptr;  ///< the plan that filled `activations`
 };
 
 class Runtime {
@@ -104,7 +116,8 @@ class Runtime {
 
   /// Enqueues one call on the caller's stream; the CPU has finished on return. Allocates and synchronizes nothing.
   /// kInvalidArgument for operands or buffers that break a rule (see operands.h). Misaligned operands of a k16 problem
-  /// run on the plan for any alignment, with the same result; kUnsupported if there is none.
+  /// run on the plan for any alignment, with the same result; kUnsupported if there is none. That plan reads x, which
+  /// must be there even if activations are given.
   Result<void> launch(const Plan& plan, const Operands& operands, const LaunchBuffers& buffers,
                       StreamHandle stream) const;
   /// Looks the problem up and launches; binds it at the first call, which a stream capture must not do.
@@ -115,9 +128,17 @@ class Runtime {
   Result<void> prepareWeights(const Plan& plan, const Operands& operands, void* prepared, std::int64_t preparedBytes,
                               StreamHandle stream) const;
 
+  /// Enqueues the quantization of x into `activations`, of activationBytes(), for LaunchBuffers::activations of all
+  /// plans that share x. Of the operands only x and its stride are looked at, and both must be multiples of 16 bytes.
+  /// Allocates and synchronizes nothing. kInvalidArgument if the plan has no format, and for an x or a buffer that
+  /// breaks a rule.
+  Result<void> quantizeActivations(const Plan& plan, const Operands& operands, void* activations,
+                                   std::int64_t activationBytes, StreamHandle stream) const;
+
  private:
   explicit Runtime(RuntimeOptions options);
   Result<std::unique_ptr<Plan>> makePlan(const Problem& problem);
+  Result<void> checkAddress(std::string_view name, const void* pointer) const;
   Result<void> checkAddresses(const Plan& plan, const Operands& operands, const LaunchBuffers& buffers) const;
 
   std::unique_ptr<Device> device_;

@@ -82,6 +82,26 @@ class Template {
   virtual void encodePreparation(const Problem& problem, const DeviceInfo& device, const Configuration& configuration,
                                  const Operands& operands, void* prepared, LaunchList& launches) const {}
 
+  /// How this plan stores activations that are quantized ahead of a call, for plans that share x: a stable name such as
+  /// "s8/4096", in static memory. The bytes depend on the format, m, k and x alone. Empty if it takes none.
+  virtual std::string_view activationFormat(const Problem& problem, const DeviceInfo& device,
+                                            const Configuration& configuration) const {
+    return {};
+  }
+  /// Bytes of m rows of k such activations; 0 without a format.
+  virtual std::int64_t activationBytes(const Problem& problem, const DeviceInfo& device,
+                                       const Configuration& configuration) const {
+    return 0;
+  }
+  /// Appends the quantization of x, the only operand that is looked at, into `activations`, 256-byte aligned.
+  virtual void encodeActivations(const Problem& problem, const DeviceInfo& device, const Configuration& configuration,
+                                 const Operands& operands, void* activations, LaunchList& launches) const {}
+  /// As encode(), of a plan with a format, but x is not looked at: its values come from `activations`, which
+  /// encodeActivations() of any plan with equal format, m and k has filled. The result has the same bits.
+  virtual void encodeQuantized(const Problem& problem, const DeviceInfo& device, const Configuration& configuration,
+                               const Operands& operands, const void* activations, void* workspace, const void* prepared,
+                               LaunchList& launches) const {}
+
   /// Appends the launches of one call. Called on every launch: no allocation, no locks. `prepared` is null when the
   /// caller keeps none; then a template that wants it computes it within the call, in its workspace.
   virtual void encode(const Problem& problem, const DeviceInfo& device, const Configuration& configuration,

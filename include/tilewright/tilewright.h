@@ -181,6 +181,8 @@ typedef struct tw_plan_info {
   double error;                  /* normalized RMS against double precision when it was tuned; NaN if not measured */
   int64_t workspace_bytes;
   int64_t prepared_bytes;
+  const char* activation_format; /* as tw_activation_format */
+  int64_t activation_bytes;
 } tw_plan_info;
 
 /* The texts live as long as the plan. */
@@ -190,6 +192,12 @@ TW_API tw_status tw_describe(const tw_plan* plan, tw_plan_info* info);
 TW_API int64_t tw_workspace_bytes(const tw_plan* plan);
 /* What tw_prepare_weights fills; 0 if the plan has no use for it. */
 TW_API int64_t tw_prepared_bytes(const tw_plan* plan);
+
+/* How the plan stores activations that tw_quantize_activations makes, such as "s8/token"; empty if it takes none. Two
+ * plans share them exactly if their formats (compare the texts), m and k are equal. Lives as long as the plan. */
+TW_API const char* tw_activation_format(const tw_plan* plan);
+/* What tw_quantize_activations fills: the same for all plans that share; 0 without a format. */
+TW_API int64_t tw_activation_bytes(const tw_plan* plan);
 
 /* What would run for a problem, from which database, why, and what refused the others: one JSON object, as `tilewright
  * explain --json` prints it but without the record and the binaries of the chosen plan, and with the remarks that the
@@ -203,9 +211,11 @@ TW_API tw_status tw_explain(tw_runtime* runtime, const tw_problem* problem, char
 
 /* The caller's memory of one call. */
 typedef struct tw_buffers {
-  void* workspace;         /* aligned to 256 bytes; null if the plan needs none */
-  int64_t workspace_bytes; /* at least tw_workspace_bytes(plan) */
-  const void* prepared;    /* filled by tw_prepare_weights for the same plan, or null */
+  void* workspace;             /* aligned to 256 bytes; null if the plan needs none */
+  int64_t workspace_bytes;     /* at least tw_workspace_bytes(plan) */
+  const void* prepared;        /* filled by tw_prepare_weights for the same plan, or null */
+  const void* activations;     /* filled by tw_quantize_activations; null: the call quantizes x, if the plan does */
+  const tw_plan* quantized_by; /* the plan that filled `activations`: this one, or one that shares them */
 } tw_buffers;
 
 typedef struct tw_linear_operands {
@@ -254,6 +264,26 @@ TW_API tw_status tw_attention(tw_runtime* runtime, const tw_problem* problem, co
  * tw_buffers.prepared of later calls. TW_INVALID_ARGUMENT if the plan has no preparation. */
 TW_API tw_status tw_prepare_weights(const tw_plan* plan, const void* w, void* prepared, int64_t prepared_bytes,
                                     void* stream);
+
+/* Enqueues the quantization of x (BF16 [m, k] of the plan's problem, rows of x_stride elements) into `activations`
+ * (tw_activation_bytes(plan), aligned to 256 bytes), for tw_buffers.activations of every layer that reads this x:
+ *
+ *   tw_quantize_activations(query, x, x_stride, activations, tw_activation_bytes(query), stream);
+ *   buffers.activations = activations;
+ *   buffers.quantized_by = query;
+ *   tw_launch_linear(query, &query_operands, &buffers, stream);
+ *   if (strcmp(tw_activation_format(key), tw_activation_format(query)) != 0) buffers.activations = NULL;
+ *   tw_launch_linear(key, &key_operands, &buffers, stream);
+ *
+ * Results have the same bits as without. Like a launch it is stream-ordered, allocates nothing and may be captured in a
+ * CUDA graph, with the launches or alone; work on other streams must be made to wait for it. The buffer is the caller's
+ * and stays as it was filled: launches may read it any number of times, on several streams at once, whatever happens to
+ * the plan's workspace. x must keep its values as long, for operands that are not aligned to 16 bytes run on a path
+ * that reads it. TW_INVALID_ARGUMENT if the plan has no format, if x is null or it or its stride no multiple of 16
+ * bytes, if the buffer is null, misaligned or too small; of launches, if quantized_by is null or its plan does not
+ * share with the launched one. With m = 0 nothing is enqueued. */
+TW_API tw_status tw_quantize_activations(const tw_plan* plan, const void* x, int64_t x_stride, void* activations,
+                                         int64_t activation_bytes, void* stream);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -14,6 +14,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace tw {
 
@@ -90,6 +91,8 @@ class Plan {
   }
   std::int64_t workspaceBytes() const { return tw_workspace_bytes(handle_); }
   std::int64_t preparedBytes() const { return tw_prepared_bytes(handle_); }
+  std::string_view activationFormat() const { return tw_activation_format(handle_); }
+  std::int64_t activationBytes() const { return tw_activation_bytes(handle_); }
 
   Result<void> launch(const tw_linear_operands& operands, const tw_buffers& buffers, void* stream = nullptr) const {
     return detail::toResult(tw_launch_linear(handle_, &operands, &buffers, stream));
@@ -99,6 +102,10 @@ class Plan {
   }
   Result<void> prepareWeights(const void* w, void* prepared, std::int64_t bytes, void* stream = nullptr) const {
     return detail::toResult(tw_prepare_weights(handle_, w, prepared, bytes, stream));
+  }
+  Result<void> quantizeActivations(const void* x, std::int64_t xStride, void* activations, std::int64_t bytes,
+                                   void* stream = nullptr) const {
+    return detail::toResult(tw_quantize_activations(handle_, x, xStride, activations, bytes, stream));
   }
 
  private:

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "templates/common/wgmma_overloads.h"
+#include "templates/q4k_linear/fused_activations.h"
 #include "templates/q4k_linear/fused_tile.h"
 #include "templates/sources.h"
 
@@ -22,28 +23,19 @@ constexpr std::string_view kQuantizeSource = "templates/q4k_linear/quantize.cu";
 // configurations.
 constexpr std::int64_t kRowPadding = 3840;
 
+// The kernel behind those of quantize.cu.
+constexpr int kProduct = kQuantizeKernels;
+
 // Longest k with one s8 scale per token and row. Both grow with the largest of k values, and with them the error: on
 // normal data 1.33 % at 6656, 1.39 % at 14336 and 1.43 % at 19968, where int8 allows 1.4 %. Sums of 127 . 126 a product
 // would wrap in s32 beyond 134217.
 constexpr std::int64_t kLongestS8 = 16384;
 
-// Kernels of quantize.cu in its request's order; the product follows.
-enum Kernel : int { kRowBounds, kQuantize1, kQuantize2, kQuantize4, kQuantizeLong, kProduct };
-
 std::int64_t roundUp(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-// As the kernels declare them.
-struct QuantizeArguments {
-  const void* x;
-  void* quantized;
-  float* scales;
-  std::uint16_t* outlierBlocks;
-  std::uint32_t* counters;
-  std::int64_t xStride;
-  std::int32_t m, k, mPadded, counterCount;
-};
+// As the kernel declares it.
 struct FusedArguments {
   const float* rowBounds;
   const float* rowInverses;
@@ -54,7 +46,7 @@ struct FusedArguments {
   std::int64_t outStride;
   void* partials;
   std::uint32_t* counters;
-  std::int32_t m, n, mPadded;
+  std::int32_t m, n, mPadded, isFirst;
   SplitSchedule schedule;
 };
 
@@ -65,36 +57,28 @@ bool isRagged(const LinearShape& shape) {
 
 /// Where what lies in the workspace, and in the prepared weights.
 struct Layout {
-  std::int64_t mPadded, nPadded, counters;
-  std::int64_t quantizedBytes, scaleBytes, flagBytes, counterBytes, partialBytes, rowBytes;
+  FusedActivations activations;
+  std::int64_t nPadded, counters;
+  std::int64_t counterBytes, partialBytes, rowBytes;
 
-  Layout(const FusedTile& tile, const SplitPlan& plan, const LinearShape& shape) {
-    mPadded = roundUp(shape.m, tile.tokens);
+  Layout(const FusedTile& tile, const SplitPlan& plan, const LinearShape& shape) : activations(tile, shape) {
     nPadded = roundUp(shape.n, kRowPadding);
     counters = plan.slots == 0 ? 0 : plan.splitTiles * tile.warpgroups;
-    // s8: the lower bits of all tokens, then the upper ones.
-    quantizedBytes = tile.isBf16() ? 0 : roundUp(shape.m * shape.k * (tile.isS8() ? 2 : 1), 256);
-    scaleBytes = tile.isBf16()
-                     ? 0
-                     : roundUp(mPadded * (tile.promotes() ? (shape.k + tile.scaleK - 1) / tile.scaleK : 1) * 4, 256);
-    flagBytes = tile.isS8() ? roundUp(mPadded * roundUp(shape.k / 256, 64) / 8, 256) : 0;
     counterBytes = roundUp(counters * 4, 256);
     partialBytes = plan.slots * tile.slotBytes();
     rowBytes = tile.isBf16() ? 0 : 2 * nPadded * 4;
   }
   std::int64_t workspaceBytes() const {
-    return quantizedBytes + scaleBytes + flagBytes + counterBytes + partialBytes + roundUp(rowBytes, 256);
+    return activations.bytes() + counterBytes + partialBytes + roundUp(rowBytes, 256);
   }
 };
 
 struct Workspace {
-  std::byte *quantized, *scales, *flags, *counters, *partials, *rows;
+  std::byte *activations, *counters, *partials, *rows;
 
   Workspace(void* base, const Layout& layout)
-      : quantized(static_cast<std::byte*>(base)),
-        scales(quantized + layout.quantizedBytes),
-        flags(scales + layout.scaleBytes),
-        counters(flags + layout.flagBytes),
+      : activations(static_cast<std::byte*>(base)),
+        counters(activations + layout.activations.bytes()),
         partials(counters + layout.counterBytes),
         rows(partials + layout.partialBytes) {}
 };
@@ -124,8 +108,23 @@ class FusedTemplate : public Template {
                              const Configuration& configuration) const override;
   void encodePreparation(const Problem& problem, const DeviceInfo& device, const Configuration& configuration,
                          const Operands& operands, void* prepared, LaunchList& launches) const override;
+  std::string_view activationFormat(const Problem& problem, const DeviceInfo&,
+                                    const Configuration& configuration) const override {
+    return FusedActivations(FusedTile(configuration), problem.linear).format;
+  }
+  std::int64_t activationBytes(const Problem& problem, const DeviceInfo&,
+                               const Configuration& configuration) const override {
+    return FusedActivations(FusedTile(configuration), problem.linear).bytes();
+  }
+  void encodeActivations(const Problem& problem, const DeviceInfo& device, const Configuration& configuration,
+                         const Operands& operands, void* activations, LaunchList& launches) const override;
+  void encodeQuantized(const Problem& problem, const DeviceInfo& device, const Configuration& configuration,
+                       const Operands& operands, const void* activations, void* workspace, const void* prepared,
+                       LaunchList& launches) const override;
   void encode(const Problem& problem, const DeviceInfo& device, const Configuration& configuration,
-              const Operands& operands, void* workspace, const void* prepared, LaunchList& launches) const override;
+              const Operands& operands, void* workspace, const void* prepared, LaunchList& launches) const override {
+    encodeQuantized(problem, device, configuration, operands, nullptr, workspace, prepared, launches);
+  }
 
  protected:
   /// Values of the parameter `arithmetic` that a problem allows.
@@ -339,7 +338,7 @@ std::vector<BuildRequest> FusedTemplate::buildRequests(const Problem& problem, c
   if (!tile.isBf16()) {
     BuildRequest& quantize =
         add(kQuantizeSource,
-            {"q4kRowBounds", "quantizeActivations1", "quantizeActivations2", "quantizeActivations4",
+            {"q4kRowBounds", "clearCounters", "quantizeActivations1", "quantizeActivations2", "quantizeActivations4",
              "quantizeActivationsLong"},
             {{"arithmetic", fmt::to_string(configuration["arithmetic"])}, {"scale_k", fmt::to_string(tile.scaleK)}});
     quantize.source += include(kQuantizeSource) +
@@ -395,27 +394,12 @@ void FusedTemplate::encodePreparation(const Problem& problem, const DeviceInfo&,
   arguments.value(static_cast<std::int32_t>(shape.k / 256));
 }
 
-/// Appends the quantization of x; few tokens get long blocks, for latency, many get short ones, for occupancy.
-void encodeQuantization(const LinearShape& shape, const LinearOperands& operands, const Layout& layout,
-                        const Workspace& workspace, LaunchList& launches) {
-  constexpr std::int64_t kFew = 2 * 132;
-  const std::int64_t vectors = shape.k / 8;
-  std::int64_t steps = shape.m <= kFew ? 1 : 4;
-  while (steps < 4 && vectors > steps * 1024) steps *= 2;
-  const bool isLong = vectors > steps * 1024;
-  const std::int64_t threads = isLong ? 1024 : roundUp((vectors + steps - 1) / steps, 32);
-  const int kernel = isLong ? kQuantizeLong : steps == 1 ? kQuantize1 : steps == 2 ? kQuantize2 : kQuantize4;
-  launches.addKernel(kernel, {static_cast<std::uint32_t>(shape.m), 1, 1}, {static_cast<std::uint32_t>(threads), 1, 1})
-      .arguments.value(QuantizeArguments{.x = operands.x,
-                                         .quantized = workspace.quantized,
-                                         .scales = reinterpret_cast<float*>(workspace.scales),
-                                         .outlierBlocks = reinterpret_cast<std::uint16_t*>(workspace.flags),
-                                         .counters = reinterpret_cast<std::uint32_t*>(workspace.counters),
-                                         .xStride = operands.xStride / 8,
-                                         .m = static_cast<std::int32_t>(shape.m),
-                                         .k = static_cast<std::int32_t>(shape.k),
-                                         .mPadded = static_cast<std::int32_t>(layout.mPadded),
-                                         .counterCount = static_cast<std::int32_t>(layout.counters)});
+void FusedTemplate::encodeActivations(const Problem& problem, const DeviceInfo&, const Configuration& configuration,
+                                      const Operands& operands, void* activations, LaunchList& launches) const {
+  const FusedTile tile(configuration);
+  if (tile.isBf16() || problem.linear.m == 0) return;
+  const FusedActivations layout(tile, problem.linear);
+  encodeQuantization(problem.linear, operands.linear, layout, activations, {}, launches);
 }
 
 /// A rank-2 map with 128-byte boxes or, for W, one super-block wide.
@@ -429,9 +413,10 @@ TensorMap map2d(const void* base, TensorMap::Element element, std::int64_t inner
   return map;
 }
 
-void FusedTemplate::encode(const Problem& problem, const DeviceInfo& device, const Configuration& configuration,
-                           const Operands& operands, void* workspaceBase, const void* prepared,
-                           LaunchList& launches) const {
+// Without `given` x is quantized within the call.
+void FusedTemplate::encodeQuantized(const Problem& problem, const DeviceInfo& device,
+                                    const Configuration& configuration, const Operands& operands, const void* given,
+                                    void* workspaceBase, const void* prepared, LaunchList& launches) const {
   const LinearShape& shape = problem.linear;
   const LinearOperands& linear = operands.linear;
   if (shape.m == 0) return;
@@ -440,13 +425,19 @@ void FusedTemplate::encode(const Problem& problem, const DeviceInfo& device, con
   const Layout layout(tile, plan, shape);
   const Workspace workspace(workspaceBase, layout);
 
-  // What the product needs first: row bounds, unless kept by the caller; quantized x and zeroed counters.
+  // What the product needs first: row bounds and quantized x, unless kept by the caller; zeroed counters.
   const void* rows = prepared != nullptr ? prepared : workspace.rows;
+  const auto* quantized = given != nullptr ? static_cast<const std::byte*>(given) : workspace.activations;
+  const FusedCounters counters{reinterpret_cast<std::uint32_t*>(workspace.counters), layout.counters};
   if (tile.isBf16()) {
     if (layout.counters > 0) launches.addFill(workspace.counters, 0, static_cast<std::size_t>(layout.counterBytes));
   } else {
     if (prepared == nullptr) encodePreparation(problem, device, configuration, operands, workspace.rows, launches);
-    encodeQuantization(shape, linear, layout, workspace, launches);
+    if (given == nullptr) {
+      encodeQuantization(shape, linear, layout.activations, workspace.activations, counters, launches);
+    } else if (layout.counters > 0) {
+      encodeClear(counters, launches);
+    }
   }
 
   using Element = TensorMap::Element;
@@ -458,25 +449,26 @@ void FusedTemplate::encode(const Problem& problem, const DeviceInfo& device, con
   if (plan.schedule.cluster > 0) launch.cluster.x = static_cast<std::uint32_t>(plan.schedule.cluster);
   launch.arguments.tensorMap(
       map2d(linear.w, Element::kU8, shape.k / 256 * 144, shape.n, shape.k / 256 * 144, 144, 64, Swizzle::kNone));
-  launch.arguments.tensorMap(
-      tile.isBf16()
-          ? map2d(linear.x, Element::kBf16, shape.k, shape.m, linear.xStride * 2, 64, tile.tokens, Swizzle::k128)
-          : map2d(workspace.quantized, Element::kU8, shape.k, shape.m * (tile.isS8() ? 2 : 1), shape.k, 128,
-                  tile.tokens, Swizzle::k128));
+  launch.arguments.tensorMap(tile.isBf16() ? map2d(linear.x, Element::kBf16, shape.k, shape.m, linear.xStride * 2, 64,
+                                                   tile.tokens, Swizzle::k128)
+                                           : map2d(quantized, Element::kU8, shape.k, shape.m * (tile.isS8() ? 2 : 1),
+                                                   shape.k, 128, tile.tokens, Swizzle::k128));
   launch.arguments.tensorMap(
       map2d(linear.out, Element::kBf16, shape.n, shape.m, linear.outStride * 2, 64, tile.outTokens(), Swizzle::k128));
+  const FusedActivations& x = layout.activations;
   launch.arguments.value(FusedArguments{.rowBounds = static_cast<const float*>(rows),
                                         .rowInverses = static_cast<const float*>(rows) + layout.nPadded,
-                                        .tokenScales = reinterpret_cast<const float*>(workspace.scales),
-                                        .outlierBlocks = reinterpret_cast<const std::uint64_t*>(workspace.flags),
+                                        .tokenScales = reinterpret_cast<const float*>(x.scales(quantized)),
+                                        .outlierBlocks = reinterpret_cast<const std::uint64_t*>(x.flags(quantized)),
                                         .bias = shape.bias ? linear.bias : nullptr,
                                         .out = linear.out,
                                         .outStride = linear.outStride,
                                         .partials = workspace.partials,
-                                        .counters = reinterpret_cast<std::uint32_t*>(workspace.counters),
+                                        .counters = counters.counters,
                                         .m = static_cast<std::int32_t>(shape.m),
                                         .n = static_cast<std::int32_t>(shape.n),
-                                        .mPadded = static_cast<std::int32_t>(layout.mPadded),
+                                        .mPadded = static_cast<std::int32_t>(x.mPadded),
+                                        .isFirst = given != nullptr && layout.counters == 0,
                                         .schedule = plan.schedule});
 }
 

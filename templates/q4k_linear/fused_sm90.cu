@@ -29,9 +29,10 @@
 // (fused_sm90_outliers.cuh).
 //
 // W streams before the kernel that quantizes x has ended (programmatic dependent launch); only the x producer and the
-// consumers wait for it. Epilogue: scale, bias, BF16, stmatrix.trans, TMA store of 128-byte lines of out. Of a tile
-// that is split along k, the accumulators go to the workspace and the last block adds them up; or, with kCluster, each
-// block of the cluster gets from the others what it lacks for its share of the tokens (fused_sm90_finish.cuh).
+// consumers wait for it; all wait where another call has quantized x. Epilogue: scale, bias, BF16, stmatrix.trans, TMA
+// store of 128-byte lines of out. Of a tile that is split along k, the accumulators go to the workspace and the last
+// block adds them up; or, with kCluster, each block of the cluster gets from the others what it lacks for its share of
+// the tokens (fused_sm90_finish.cuh).
 //
 // Conversion and arithmetic: fused_sm90_convert.cuh; roles: fused_sm90_producer.cuh, fused_sm90_consumer.cuh.
 #include "templates/common/mbarrier.cuh"

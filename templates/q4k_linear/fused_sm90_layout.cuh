@@ -77,6 +77,7 @@ struct FusedArguments {
   float4* partials;  // [slot, warpgroup, vector, thread]; unused without split tiles
   U32* counters;     // [split tile, warpgroup], zero; unused without split tiles
   I32 m, n, mPadded;
+  I32 isFirst;  // 1: the kernel before this one may be the caller's, who may have made W or row bounds with it
   SplitSchedule schedule;
 };
 

@@ -14,6 +14,7 @@ namespace tilewright {
 /// One thread: a super-block of every row of the tile per stage. Rows past n are read as zeros.
 __device__ __forceinline__ void produceWeights(const FusedArguments& p, const TensorMapParameter& map,
                                                const SharedView& shared) {
+  if (p.isFirst != 0) waitForPreviousKernel();
   SegmentWalker walker(p.schedule);
   RingPosition ring;
   MaskReader masks(shared);
@@ -78,6 +79,7 @@ __device__ __forceinline__ void produceActivations(const FusedArguments& p, cons
 
 /// 64 threads: the factors of every row and chunk of a super-block, in the form that the conversion takes.
 __device__ __forceinline__ void produceTable(const FusedArguments& p, const SharedView& shared, int thread) {
+  if (p.isFirst != 0) waitForPreviousKernel();
   SegmentWalker walker(p.schedule);
   RingPosition ring;
   MaskReader masks(shared);

@@ -304,6 +304,12 @@ extern "C" __global__ void __launch_bounds__(1024) quantizeActivationsLong(const
   quantizeLongToken(p);
 }
 
+/// For a product whose activations were quantized by another call.
+extern "C" __global__ void __launch_bounds__(1024) clearCounters(U32* counters, int count) {
+  letNextKernelStart();
+  for (int i = threadIdx.x; i < count; i += blockDim.x) counters[i] = 0;
+}
+
 /// One warp per row; bounds and inverses are [nPadded].
 extern "C" __global__ void __launch_bounds__(256)
     q4kRowBounds(const U8* w, float* bounds, float* inverses, int n, int nPadded, int blocks) {

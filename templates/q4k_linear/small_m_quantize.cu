@@ -1,5 +1,6 @@
 // Quantizes activations for small_m_sm90.cu into the layout of small_m_activations.cuh, and zeroes its counters. One
-// warp takes 256 k of one token; tokens from m to the end of their group become zeros.
+// warp takes 256 k of one token; tokens from m to the end of their group become zeros. With no super-blocks of k it
+// only zeroes counters, for a product whose activations another call has quantized.
 #include "templates/common/warp_control.cuh"
 #include "templates/q4k_linear/small_m_activations.cuh"
 

@@ -41,7 +41,7 @@ struct ProductArguments {
   void* partials;
   std::uint32_t* counters;
   std::int64_t xStride, outStride;
-  std::int32_t m, n, blocks;
+  std::int32_t m, n, blocks, isFirst;
   SplitSchedule schedule;
 };
 
@@ -71,6 +71,8 @@ struct SmallMTile {
   std::int64_t warps() const { return rowWarps * splitWarps; }
   std::int64_t threads() const { return warps() * 32 + 32; }
   bool quantizesHere() const { return activations == SmallMActivations::kQuantizedHere; }
+  /// In global memory.
+  std::int64_t activationBytes() const { return quantizesHere() ? 0 : roundUp(blocks * groups * kGroupBytes, 256); }
 
   std::int64_t stepBytes() const {
     return splitWarps * rows() * 144 +
@@ -110,7 +112,7 @@ struct Layout {
 
   Layout(const SmallMTile& tile, const SplitPlan& plan, const LinearShape& shape) {
     counters = tile.tickets ? 1 : plan.splitTiles * tile.rowWarps;
-    activationBytes = tile.quantizesHere() ? 0 : roundUp(shape.k / 256 * tile.groups * kGroupBytes, 256);
+    activationBytes = tile.activationBytes();
     counterBytes = roundUp(counters * 4, 256);
     partialBytes = plan.slots * tile.rowWarps * tile.groups * 32 * 16;
   }
@@ -146,8 +148,23 @@ class SmallMSm90 final : public Template {
                                           const SourceCatalog& sources) const override;
   std::int64_t workspaceBytes(const Problem& problem, const DeviceInfo& device,
                               const Configuration& configuration) const override;
+  std::string_view activationFormat(const Problem& problem, const DeviceInfo&,
+                                    const Configuration& configuration) const override {
+    return SmallMTile(configuration, problem.linear).quantizesHere() ? "" : "s8/32";
+  }
+  std::int64_t activationBytes(const Problem& problem, const DeviceInfo&,
+                               const Configuration& configuration) const override {
+    return SmallMTile(configuration, problem.linear).activationBytes();
+  }
+  void encodeActivations(const Problem& problem, const DeviceInfo& device, const Configuration& configuration,
+                         const Operands& operands, void* activations, LaunchList& launches) const override;
+  void encodeQuantized(const Problem& problem, const DeviceInfo& device, const Configuration& configuration,
+                       const Operands& operands, const void* activations, void* workspace, const void* prepared,
+                       LaunchList& launches) const override;
   void encode(const Problem& problem, const DeviceInfo& device, const Configuration& configuration,
-              const Operands& operands, void* workspace, const void* prepared, LaunchList& launches) const override;
+              const Operands& operands, void* workspace, const void* prepared, LaunchList& launches) const override {
+    encodeQuantized(problem, device, configuration, operands, nullptr, workspace, prepared, launches);
+  }
 };
 
 std::optional<Refusal> SmallMSm90::refuses(const Problem& problem, const DeviceInfo& device) const {
@@ -282,8 +299,36 @@ std::int64_t SmallMSm90::workspaceBytes(const Problem& problem, const DeviceInfo
   return layout.activationBytes + layout.counterBytes + layout.partialBytes;
 }
 
-void SmallMSm90::encode(const Problem& problem, const DeviceInfo& device, const Configuration& configuration,
-                        const Operands& operands, void* workspace, const void*, LaunchList& launches) const {
+/// Appends the quantization of `blocks` super-blocks of k of every token into `activations`, which zeroes the counters
+/// too; of no super-blocks, only that.
+void encodeQuantization(const SmallMTile& tile, std::int64_t blocks, const LinearShape& shape,
+                        const LinearOperands& operands, void* activations, std::uint32_t* counters,
+                        std::int64_t counterCount, LaunchList& launches) {
+  const auto count = [](std::int64_t value) { return static_cast<std::int32_t>(value); };
+  // A warp for each token, padding included, and super-block.
+  const std::int64_t grid = std::max<std::int64_t>(1, blocks * tile.groups);
+  launches.addKernel(0, {static_cast<std::uint32_t>(grid), 1, 1}, {256, 1, 1})
+      .arguments.value(QuantizeArguments{.x = operands.x,
+                                         .activations = activations,
+                                         .counters = counters,
+                                         .xStride = operands.xStride / 8,
+                                         .m = count(shape.m),
+                                         .blocks = count(blocks),
+                                         .groups = count(tile.groups),
+                                         .counterCount = count(counterCount)});
+}
+
+void SmallMSm90::encodeActivations(const Problem& problem, const DeviceInfo&, const Configuration& configuration,
+                                   const Operands& operands, void* activations, LaunchList& launches) const {
+  const SmallMTile tile(configuration, problem.linear);
+  if (tile.quantizesHere() || problem.linear.m == 0) return;
+  encodeQuantization(tile, tile.blocks, problem.linear, operands.linear, activations, nullptr, 0, launches);
+}
+
+// Without `given` x is quantized within the call.
+void SmallMSm90::encodeQuantized(const Problem& problem, const DeviceInfo& device, const Configuration& configuration,
+                                 const Operands& operands, const void* given, void* workspace, const void*,
+                                 LaunchList& launches) const {
   const LinearShape& shape = problem.linear;
   const LinearOperands& linear = operands.linear;
   if (shape.m == 0) return;
@@ -298,16 +343,10 @@ void SmallMSm90::encode(const Problem& problem, const DeviceInfo& device, const 
   if (tile.quantizesHere()) {
     if (layout.counters > 0) launches.addFill(counters, 0, static_cast<std::size_t>(layout.counterBytes));
   } else {
-    // A warp for each token, padding included, and super-block.
-    launches.addKernel(0, {static_cast<std::uint32_t>(tile.blocks * tile.groups), 1, 1}, {256, 1, 1})
-        .arguments.value(QuantizeArguments{.x = linear.x,
-                                           .activations = activations,
-                                           .counters = counters,
-                                           .xStride = linear.xStride / 8,
-                                           .m = count(shape.m),
-                                           .blocks = count(tile.blocks),
-                                           .groups = count(tile.groups),
-                                           .counterCount = count(layout.counters)});
+    const std::int64_t quantized = given == nullptr ? tile.blocks : 0;
+    if (quantized + layout.counters > 0) {
+      encodeQuantization(tile, quantized, shape, linear, activations, counters, layout.counters, launches);
+    }
   }
 
   Launch& launch = launches.addKernel(tile.quantizesHere() ? 0 : 1, {static_cast<std::uint32_t>(plan.grid), 1, 1},
@@ -323,7 +362,7 @@ void SmallMSm90::encode(const Problem& problem, const DeviceInfo& device, const 
   map.strideBytes = {size(tile.blocks * 144), 144};
   map.box = {144, static_cast<std::uint32_t>(tile.rows()), static_cast<std::uint32_t>(tile.splitWarps)};
   launch.arguments.tensorMap(map);
-  launch.arguments.value(ProductArguments{.activations = activations,
+  launch.arguments.value(ProductArguments{.activations = given != nullptr ? given : activations,
                                           .x = linear.x,
                                           .bias = shape.bias ? linear.bias : nullptr,
                                           .out = linear.out,
@@ -334,6 +373,7 @@ void SmallMSm90::encode(const Problem& problem, const DeviceInfo& device, const 
                                           .m = count(shape.m),
                                           .n = count(shape.n),
                                           .blocks = count(tile.blocks),
+                                          .isFirst = given != nullptr && layout.counters == 0,
                                           .schedule = plan.schedule});
 }
 

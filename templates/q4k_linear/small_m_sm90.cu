@@ -72,6 +72,7 @@ struct SmallMArguments {
   U32* counters;          // [split tile, row warp], or the next ticket; zero
   I64 xStride, outStride;
   I32 m, n, blocks;
+  I32 isFirst;             // 1: the kernel before this one may be the caller's, who may have made W with it
   SplitSchedule schedule;  // in steps of kSplitWarps super-blocks
 };
 
@@ -301,6 +302,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerUnit)
   if (warp == kWarps) {
     // The producer thread. Weights go ahead of the kernel that quantizes x until the ring is full.
     if (!electOneLane()) return;
+    if (p.isFirst != 0) waitForPreviousKernel();
     const auto loadX = [&](U32 target, int block, U32 barrier) {
       bulkLoad(target, p.activations + static_cast<I64>(block) * kPieceBytes, kPieceBytes, barrier);
     };

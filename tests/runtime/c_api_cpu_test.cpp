@@ -236,7 +236,16 @@ TEST_F(CApiCpu, aWinnerOfADatabaseRunsFromItsBinary) {
   EXPECT_THAT(*runtime->explain(asked), AllOf(HasSubstr(R"("provenance": "exact")"), HasSubstr(path)));
   expectLinear(*runtime, {"from_database", 6, 48, 32});
 
-  const tw_plan_info untuned = runtime_.bind(asked)->info();
+  const auto plan = runtime_.bind(asked);
+  const tw_plan_info untuned = plan->info();
+  EXPECT_STREQ(untuned.activation_format, "");
+  EXPECT_EQ(untuned.activation_bytes, 0);
+  EXPECT_EQ(plan->activationFormat(), "");
+  EXPECT_EQ(plan->activationBytes(), 0);
+  const auto refused = plan->quantizeActivations(nullptr, 32, nullptr, 0);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("linear.portable"));
+  EXPECT_THAT(refused.error().message, HasSubstr("takes none"));
   EXPECT_EQ(untuned.provenance, TW_DEFAULT);
   EXPECT_THAT(untuned.binary, StartsWith("compiled by tile "));
 }

@@ -151,6 +151,25 @@ class FakeTemplate final : public Template {
                          LaunchList& launches) const override {
     launches.addKernel(0, {7}, {32});
   }
+  /// Lossy problems have a format, of 2 bytes a value.
+  std::string_view activationFormat(const Problem& problem, const DeviceInfo&, const Configuration&) const override {
+    if (!demandsAlignment_ || problem.linear.precision == Precision::kExact) return {};
+    return problem.linear.precision == Precision::kInt8 ? "fake s8" : "fake fp8";
+  }
+  std::int64_t activationBytes(const Problem& problem, const DeviceInfo& device,
+                               const Configuration& configuration) const override {
+    if (activationFormat(problem, device, configuration).empty()) return 0;
+    return problem.linear.m * problem.linear.k * 2;
+  }
+  void encodeActivations(const Problem&, const DeviceInfo&, const Configuration&, const Operands& operands, void*,
+                         LaunchList& launches) const override {
+    launches.addKernel(0, {static_cast<std::uint32_t>(operands.linear.xStride)}, {32});
+  }
+  /// A grid of 1000 more than that of encode().
+  void encodeQuantized(const Problem& problem, const DeviceInfo&, const Configuration&, const Operands&, const void*,
+                       void*, const void*, LaunchList& launches) const override {
+    launches.addKernel(0, {static_cast<std::uint32_t>(1000 + problem.linear.m)}, {32});
+  }
   void encode(const Problem& problem, const DeviceInfo&, const Configuration&, const Operands&, void*, const void*,
               LaunchList& launches) const override {
     const auto rows = problem.isLinear() ? problem.linear.m : problem.attention.qLen;

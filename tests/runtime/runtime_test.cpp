@@ -367,6 +367,85 @@ TEST_F(RuntimeTest, weightsArePreparedIntoABufferOfTheRightSize) {
               HasSubstr("has no preparation"));
 }
 
+TEST_F(RuntimeTest, plansOfOneFormatShareActivations) {
+  open();
+  const auto bindLossy = [&](std::int64_t n, Precision precision) {
+    Problem problem = linear(7);
+    problem.linear.n = n, problem.linear.precision = precision;
+    return *runtime_->bind(problem);
+  };
+  const Plan *q = bindLossy(kN, Precision::kInt8), *k = bindLossy(kN / 2, Precision::kInt8);
+  EXPECT_EQ(q->activationFormat(), "fake s8");
+  EXPECT_EQ(q->activationBytes(), 7 * kK * 2);
+  EXPECT_EQ(k->activationBytes(), q->activationBytes());
+  EXPECT_EQ((*runtime_->bind(linear(7)))->activationFormat(), "");
+  EXPECT_EQ((*runtime_->bind(linear(7)))->activationBytes(), 0);
+
+  ASSERT_TRUE(runtime_->quantizeActivations(*q, linearOperands(), at(0x20000), q->activationBytes(), nullptr));
+  LaunchBuffers buffers{at(0x10000), 1024};
+  ASSERT_TRUE(runtime_->launch(*q, linearOperands(), buffers, nullptr));
+  buffers.activations = at(0x20000), buffers.quantizedBy = q;
+  ASSERT_TRUE(runtime_->launch(*q, linearOperands(), buffers, nullptr));
+  ASSERT_TRUE(runtime_->launch(*k, linearOperands(), buffers, nullptr));
+  // The path for misaligned operands reads x itself.
+  Operands misaligned = linearOperands();
+  misaligned.linear.out = at(0x3002);
+  ASSERT_TRUE(runtime_->launch(*q, misaligned, buffers, nullptr));
+  EXPECT_THAT(log_->launches, ElementsAre("q4k_linear.tma tile=64 int8(256)", "q4k_linear.tma tile=64 int8(7)",
+                                          "q4k_linear.tma tile=64 int8(1007)", "q4k_linear.tma tile=64 int8(1007)",
+                                          "q4k_linear.plain tile=64 int8(7)"));
+}
+
+TEST_F(RuntimeTest, activationsThatDoNotFitAreRefusedByName) {
+  open();
+  const auto bindLossy = [&](std::int64_t m, std::int64_t k, Precision precision) {
+    Problem problem = linear(m);
+    problem.linear.k = k, problem.linear.precision = precision;
+    return *runtime_->bind(problem);
+  };
+  const Plan* plan = bindLossy(7, kK, Precision::kInt8);
+  const auto refused = [&](const Plan& launched, const void* activations, const Plan* quantizedBy) {
+    const LaunchBuffers buffers{
+        .workspace = at(0x10000), .workspaceBytes = 1024, .activations = activations, .quantizedBy = quantizedBy};
+    const auto status = runtime_->launch(launched, linearOperands(), buffers, nullptr);
+    return status ? "" : status.error().message;
+  };
+  EXPECT_THAT(refused(*plan, at(0x20000), nullptr), HasSubstr("without the plan that filled them"));
+  EXPECT_THAT(refused(*plan, at(0x20010), plan), HasSubstr("activations is 0x20010, must be a multiple of 256 bytes"));
+  EXPECT_THAT(refused(*plan, at(0x20000), bindLossy(7, kK, Precision::kFp8)),
+              AllOf(HasSubstr("activations are fake fp8 [7, 256] of q4k_linear.tma"),
+                    HasSubstr("must be as fake s8 [7, 256] of q4k_linear.tma")));
+  EXPECT_THAT(refused(*plan, at(0x20000), bindLossy(8, kK, Precision::kInt8)), HasSubstr("are fake s8 [8, 256]"));
+  EXPECT_THAT(refused(*plan, at(0x20000), bindLossy(7, 2 * kK, Precision::kInt8)), HasSubstr("are fake s8 [7, 512]"));
+  const Plan* exact = *runtime_->bind(linear(7));
+  EXPECT_THAT(refused(*exact, at(0x20000), exact), HasSubstr("q4k_linear.tma {tile=64} takes none"));
+  EXPECT_THAT(refused(*plan, at(0x20000), exact), HasSubstr("of a plan that fills none"));
+  EXPECT_EQ(refused(*exact, nullptr, plan), "");
+
+  log_->launches.clear();
+  const auto quantize = [&](const Plan& filler, const Operands& operands, void* activations, std::int64_t bytes) {
+    const auto status = runtime_->quantizeActivations(filler, operands, activations, bytes, nullptr);
+    return status ? "" : status.error().message;
+  };
+  const std::int64_t bytes = plan->activationBytes();
+  Operands odd = linearOperands(), oddStride = odd, none = odd;
+  odd.linear.x = at(0x1002), oddStride.linear.xStride = kK + 4, none.linear.x = nullptr;
+  EXPECT_THAT(quantize(*exact, linearOperands(), at(0x20000), bytes), HasSubstr("q4k_linear.tma {tile=64} takes none"));
+  EXPECT_THAT(quantize(*plan, none, at(0x20000), bytes), HasSubstr("x is null"));
+  EXPECT_THAT(quantize(*plan, odd, at(0x20000), bytes), HasSubstr("x is 0x1002, must be a multiple of 16 bytes"));
+  EXPECT_THAT(quantize(*plan, oddStride, at(0x20000), bytes),
+              HasSubstr("row stride is 260 elements, must be a multip"));
+  EXPECT_THAT(quantize(*plan, {.linear = {.x = at(0x1000), .xStride = kK - 1}}, at(0x20000), bytes),
+              HasSubstr("must be at least k"));
+  EXPECT_THAT(quantize(*plan, linearOperands(), nullptr, bytes), HasSubstr("activations is null"));
+  EXPECT_THAT(quantize(*plan, linearOperands(), at(0x20000), bytes - 1), HasSubstr("activations has 3583 bytes"));
+  EXPECT_THAT(quantize(*plan, linearOperands(), at(0x20080), bytes), HasSubstr("must be a multiple of 256 bytes"));
+  log_->foreign = {at(0x20000)};
+  EXPECT_THAT(quantize(*plan, linearOperands(), at(0x20000), bytes), HasSubstr("activations: 0x20000 is not memory"));
+  EXPECT_EQ(quantize(*bindLossy(0, kK, Precision::kInt8), {}, nullptr, 0), "");
+  EXPECT_THAT(log_->launches, IsEmpty());
+}
+
 TEST_F(RuntimeTest, manyThreadsBindAndLaunchTheSameProblems) {
   open();
   std::vector<std::thread> threads;
