@@ -142,15 +142,39 @@ Result<Harness::Plan> Harness::prepare(const Template& kernelTemplate, const Pro
   const std::int64_t preparedBytes = kernelTemplate.preparedBytes(problem, device, configuration);
   plan.workspaceBytes = static_cast<std::size_t>(workspaceBytes), plan.workspace = TW_TRY(guarded(workspaceBytes));
   plan.preparedBytes = static_cast<std::size_t>(preparedBytes), plan.prepared = TW_TRY(guarded(preparedBytes));
+  if (!plan.activationFormat().empty()) {
+    const std::int64_t activationBytes = kernelTemplate.activationBytes(problem, device, configuration);
+    plan.activationBytes = static_cast<std::size_t>(activationBytes);
+    plan.activations = TW_TRY(guarded(activationBytes));
+  }
   return plan;
 }
 
-Result<void> Harness::enqueue(Plan& plan, const reference::DeviceOperands& operands, StreamHandle stream,
-                              bool prepared) {
+Result<void> Harness::enqueue(Plan& plan, const Operands& operands, StreamHandle stream, bool prepared,
+                              const void* activations) {
   LaunchList launches;
-  plan.kernelTemplate->encode(plan.problem, plan.device, plan.configuration, operands.operands(),
-                              plan.workspaceBytes > 0 ? plan.workspace.data() : nullptr,
-                              prepared ? plan.prepared.data() : nullptr, launches);
+  void* const workspace = plan.workspaceBytes > 0 ? plan.workspace.data() : nullptr;
+  const void* const weights = prepared ? plan.prepared.data() : nullptr;
+  if (activations == nullptr) {
+    plan.kernelTemplate->encode(plan.problem, plan.device, plan.configuration, operands, workspace, weights, launches);
+  } else {
+    plan.kernelTemplate->encodeQuantized(plan.problem, plan.device, plan.configuration, operands, activations,
+                                         workspace, weights, launches);
+  }
+  return device_.launch(launches, plan.loaded->kernels, stream);
+}
+
+Result<void> Harness::enqueuePreparation(Plan& plan, const Operands& operands, StreamHandle stream) {
+  LaunchList launches;
+  plan.kernelTemplate->encodePreparation(plan.problem, plan.device, plan.configuration, operands, plan.prepared.data(),
+                                         launches);
+  return device_.launch(launches, plan.loaded->kernels, stream);
+}
+
+Result<void> Harness::enqueueQuantization(Plan& plan, const Operands& operands, StreamHandle stream) {
+  LaunchList launches;
+  plan.kernelTemplate->encodeActivations(plan.problem, plan.device, plan.configuration, operands,
+                                         plan.activations.data(), launches);
   return device_.launch(launches, plan.loaded->kernels, stream);
 }
 
@@ -162,7 +186,9 @@ Result<std::string> Harness::judge(Plan& plan, const Data& data) {
                                                             : reference::checkSamples(data.expected, precision, read));
   if (!verdict.ok) return verdict.what;
   for (const auto& [name, buffer, bytes] : {std::tuple("the workspace", &plan.workspace, plan.workspaceBytes),
-                                            std::tuple("the prepared weights", &plan.prepared, plan.preparedBytes)}) {
+                                            std::tuple("the prepared weights", &plan.prepared, plan.preparedBytes),
+                                            std::tuple("activations", &plan.activations, plan.activationBytes)}) {
+    if (buffer->data() == nullptr) continue;
     std::vector<std::uint8_t> guard(kGuardBytes);
     TW_TRY(device_.copyToHost(guard.data(), static_cast<const std::byte*>(buffer->data()) + bytes, kGuardBytes));
     if (std::ranges::any_of(guard, [](std::uint8_t byte) { return byte != kGuardValue; })) {
@@ -175,12 +201,7 @@ Result<std::string> Harness::judge(Plan& plan, const Data& data) {
 Result<std::string> Harness::runConfiguration(Plan& plan, Data& data, int repeats) {
   for (const bool prepared : {false, true}) {
     if (prepared && plan.preparedBytes == 0) break;
-    if (prepared) {
-      LaunchList launches;
-      plan.kernelTemplate->encodePreparation(plan.problem, plan.device, plan.configuration, data.operands.operands(),
-                                             plan.prepared.data(), launches);
-      TW_TRY(device_.launch(launches, plan.loaded->kernels, nullptr));
-    }
+    if (prepared) TW_TRY(enqueuePreparation(plan, data.operands.operands(), nullptr));
     TW_TRY(data.operands.poison(device_));
     TW_TRY(enqueue(plan, data.operands, nullptr, prepared));
     TW_TRY(device_.synchronize());
@@ -188,6 +209,7 @@ Result<std::string> Harness::runConfiguration(Plan& plan, Data& data, int repeat
       return prepared ? "with prepared weights: " + wrong : wrong;
     }
   }
+  if (std::string wrong = TW_TRY(runQuantized(plan, data, plan.preparedBytes > 0)); !wrong.empty()) return wrong;
   if (repeats == 0) return "";
   // The same plan gives the same bits, and writes all of them each time.
   const OutputBits first = TW_TRY(outputBits(data.operands));
@@ -197,6 +219,21 @@ Result<std::string> Harness::runConfiguration(Plan& plan, Data& data, int repeat
     if (!difference.empty()) return fmt::format("run {} differs from the first one {}", i + 2, difference);
   }
   return "";
+}
+
+Result<std::string> Harness::runQuantized(Plan& plan, const Data& data, bool prepared) {
+  if (plan.activationFormat().empty() || data.expected.outExtent().bytes > kWholeBytes) return "";
+  const OutputBits first = TW_TRY(outputBits(data.operands));
+  // Nothing of the run before must help.
+  TW_TRY(device_.fill(plan.workspace.data(), 0xff, plan.workspaceBytes));
+  const Operands& operands = data.operands.operands();
+  const std::string difference = TW_TRY(runAgain(data, first, [&]() -> Result<void> {
+    TW_TRY(enqueueQuantization(plan, operands, nullptr));
+    return enqueue(plan, operands, nullptr, prepared, plan.activations.data());
+  }));
+  if (!difference.empty()) return "on x quantized ahead, it differs from the run on x " + difference;
+  const std::string wrong = TW_TRY(judge(plan, data));
+  return wrong.empty() ? "" : "on x quantized ahead: " + wrong;
 }
 
 Result<OutputBits> Harness::outputBits(const reference::DeviceOperands& operands) {

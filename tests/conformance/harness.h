@@ -63,6 +63,9 @@ class Harness {
   /// The same configurations on two streams at once, on operands of their own: each gives the bits that it gives alone.
   /// GPUs only.
   Outcome runStreams(const Template& kernelTemplate, const Case& each);
+  /// The same configurations on x that was quantized ahead, each with another one for another n that reads the same:
+  /// both give the bits that they give on x, on a GPU also as a graph.
+  Outcome runShared(const Template& kernelTemplate, const Case& each);
 
  private:
   /// Operands and expectation of a case; the last one is kept, for the templates that follow.
@@ -83,8 +86,12 @@ class Harness {
     DeviceInfo device;
     Configuration configuration;
     Loaded* loaded = nullptr;
-    std::size_t workspaceBytes = 0, preparedBytes = 0;
-    DeviceBuffer workspace, prepared;  ///< each with a guard behind it
+    std::size_t workspaceBytes = 0, preparedBytes = 0, activationBytes = 0;
+    DeviceBuffer workspace, prepared, activations;  ///< each with a guard behind it
+
+    std::string_view activationFormat() const {
+      return kernelTemplate->activationFormat(problem, device, configuration);
+    }
   };
   /// A plan in one of the GPU's flows.
   struct FlowPlan {
@@ -98,9 +105,19 @@ class Harness {
                        const Configuration& configuration);
   Result<Plan> prepare(const Template& kernelTemplate, const Problem& problem, const DeviceInfo& device,
                        const Configuration& configuration);
-  Result<void> enqueue(Plan& plan, const reference::DeviceOperands& operands, StreamHandle stream, bool prepared);
+  Result<void> enqueue(Plan& plan, const reference::DeviceOperands& operands, StreamHandle stream, bool prepared) {
+    return enqueue(plan, operands.operands(), stream, prepared, nullptr);
+  }
+  /// With `activations`, on those.
+  Result<void> enqueue(Plan& plan, const Operands& operands, StreamHandle stream, bool prepared,
+                       const void* activations);
+  Result<void> enqueuePreparation(Plan& plan, const Operands& operands, StreamHandle stream);
+  /// Into the plan's own activations.
+  Result<void> enqueueQuantization(Plan& plan, const Operands& operands, StreamHandle stream);
   /// Empty if right, else what is wrong.
   Result<std::string> judge(Plan& plan, const Data& data);
+  /// Whether x quantized ahead gives the bits of the run before, for a plan that takes it: empty, or what is wrong.
+  Result<std::string> runQuantized(Plan& plan, const Data& data, bool prepared);
   Result<std::string> runConfiguration(Plan& plan, Data& data, int repeats);
   /// `repeats` answers for the default configuration (true) and for the others.
   Outcome runConfigurations(const Template& kernelTemplate, const Case& each, const DeviceInfo& device,
@@ -111,6 +128,7 @@ class Harness {
   Result<std::string> runAgain(const Data& data, const OutputBits& first, const std::function<Result<void>()>& enqueue);
   Result<void> replayGraphs(std::vector<FlowPlan>& plans, const Case& each);
   Result<void> overlapStreams(std::vector<FlowPlan>& plans, const Case& each);
+  Result<void> shareActivations(std::vector<FlowPlan>& plans, const Case& each);
   /// Runs `body` on the plans of the case's configurations.
   Outcome withPlans(const Template& kernelTemplate, const Case& each,
                     const std::function<Result<void>(std::vector<FlowPlan>&)>& body);

@@ -1,10 +1,22 @@
-// The flows that only a GPU has: graphs and streams.
+// The flows of several plans at once: graphs and streams, which only a GPU has, and plans that share activations.
+#include <algorithm>
 #include <charconv>
 
 #include "tests/conformance/harness.h"
 
 namespace tilewright::conformance {
 namespace {
+
+constexpr const char* kNoStreams = "the CPU has neither graphs nor streams";
+
+/// The same x for fewer columns, about half of them, or more where there are too few. What is left of n by 8 stays, so
+/// that alignment and builds do.
+Case withOtherColumns(Case each) {
+  std::int64_t& n = each.problem.linear.n;
+  const std::int64_t half = n / 16 * 8 + n % 8;
+  n = half > 0 && half < n ? half : n + 8;
+  return each;
+}
 
 Result<std::unique_ptr<CudaStream>> makeStream(const Options& options) {
   const std::string_view digits = std::string_view(options.device).substr(options.device.find(':') + 1);
@@ -18,7 +30,6 @@ Result<std::unique_ptr<CudaStream>> makeStream(const Options& options) {
 Outcome Harness::withPlans(const Template& kernelTemplate, const Case& each,
                            const std::function<Result<void>(std::vector<FlowPlan>&)>& body) {
   if (!fault_.empty()) return {.excluded = fault_};
-  if (info().kind != DeviceKind::kCuda) return {.excluded = "the CPU has neither graphs nor streams"};
   const Problem problem = problemOf(each);
   if (const auto refusal = kernelTemplate.refuses(problem, info())) {
     return {.excluded = fmt::format("{}: {}", refusal->constraint, refusal->reason)};
@@ -108,6 +119,7 @@ Result<void> Harness::replayGraphs(std::vector<FlowPlan>& plans, const Case& eac
 }
 
 Outcome Harness::runGraph(const Template& kernelTemplate, const Case& each) {
+  if (info().kind != DeviceKind::kCuda) return {.excluded = kNoStreams};
   return withPlans(kernelTemplate, each, [&](std::vector<FlowPlan>& plans) { return replayGraphs(plans, each); });
 }
 
@@ -151,7 +163,101 @@ Result<void> Harness::overlapStreams(std::vector<FlowPlan>& plans, const Case& e
 }
 
 Outcome Harness::runStreams(const Template& kernelTemplate, const Case& each) {
+  if (info().kind != DeviceKind::kCuda) return {.excluded = kNoStreams};
   return withPlans(kernelTemplate, each, [&](std::vector<FlowPlan>& plans) { return overlapStreams(plans, each); });
+}
+
+Result<void> Harness::shareActivations(std::vector<FlowPlan>& plans, const Case& each) {
+  const Case other = withOtherColumns(each);
+  const Problem problem = problemOf(other);
+  const auto upload = [&](const Case& chosen) -> Result<reference::DeviceOperands> {
+    return reference::DeviceOperands::upload(device_, TW_TRY(reference::makeOperands(chosen.problem, chosen.operands)));
+  };
+  const reference::DeviceOperands operands = TW_TRY(upload(each)), others = TW_TRY(upload(other));
+  Operands second = others.operands();
+  second.linear.x = operands.operands().linear.x, second.linear.xStride = operands.operands().linear.xStride;
+
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    // The next plan of the same format, which has other tiles, or the same one.
+    Plan& plan = plans[i].plan;
+    if (plan.activationFormat().empty()) continue;
+    const Plan* partner = nullptr;
+    for (std::size_t step = 1; step <= plans.size() && partner == nullptr; ++step) {
+      const Plan& next = plans[(i + step) % plans.size()].plan;
+      if (next.activationFormat() == plan.activationFormat() &&
+          !next.kernelTemplate->refusesConfiguration(problem, next.device, next.configuration)) {
+        partner = &next;
+      }
+    }
+    if (partner == nullptr) continue;
+    Plan beside = TW_TRY(prepare(*partner->kernelTemplate, problem, partner->device, partner->configuration));
+    if (beside.activationBytes != plan.activationBytes || beside.activationFormat() != plan.activationFormat()) {
+      plans[i].wrong = fmt::format("activations have {} bytes, for n = {} {}", plan.activationBytes, problem.linear.n,
+                                   beside.activationBytes);
+      continue;
+    }
+
+    const bool prepared = plan.preparedBytes > 0 && beside.preparedBytes > 0;
+    const auto run = [&](StreamHandle stream, bool shared) -> Result<void> {
+      const void* activations = shared ? plan.activations.data() : nullptr;
+      if (shared) TW_TRY(enqueueQuantization(plan, operands.operands(), stream));
+      if (prepared) TW_TRY(enqueuePreparation(plan, operands.operands(), stream));
+      TW_TRY(enqueue(plan, operands.operands(), stream, prepared, activations));
+      if (prepared) TW_TRY(enqueuePreparation(beside, second, stream));
+      return enqueue(beside, second, stream, prepared, activations);
+    };
+    const auto spoil = [&]() -> Result<void> {
+      for (Plan* one : {&plan, &beside}) {
+        TW_TRY(device_.fill(one->workspace.data(), 0xff, one->workspaceBytes));
+        TW_TRY(device_.fill(one->prepared.data(), 0xff, one->preparedBytes));
+        TW_TRY(device_.fill(one->activations.data(), 0xff, one->activationBytes));
+      }
+      TW_TRY(operands.poison(device_));
+      return others.poison(device_);
+    };
+    TW_TRY(spoil());
+    TW_TRY(run(nullptr, false));
+    TW_TRY(device_.synchronize());
+    const OutputBits first = TW_TRY(outputBits(operands)), firstOther = TW_TRY(outputBits(others));
+    const auto compare = [&](std::string_view what) -> Result<void> {
+      const std::string own = differenceOf(first, TW_TRY(outputBits(operands)), {});
+      const std::string its = differenceOf(firstOther, TW_TRY(outputBits(others)), {});
+      if (!plans[i].wrong.empty()) return {};
+      if (!own.empty()) plans[i].wrong = fmt::format("{} differs {}", what, own);
+      if (!its.empty()) {
+        plans[i].wrong =
+            fmt::format("{}, {{{}}} for n = {} differs {}", what, beside.configuration.text(), problem.linear.n, its);
+      }
+      return {};
+    };
+
+    TW_TRY(spoil());
+    TW_TRY(run(nullptr, true));
+    TW_TRY(device_.synchronize());
+    TW_TRY(compare("on shared activations"));
+    if (info().kind != DeviceKind::kCuda) continue;
+    const std::unique_ptr<CudaStream> stream = TW_TRY(makeStream(options_));
+    TW_TRY(stream->capture([&](StreamHandle handle) { return run(handle, true); }));
+    for (int replay = 0; replay < 2; ++replay) {
+      TW_TRY(spoil());
+      TW_TRY(stream->replay());
+      TW_TRY(stream->synchronize());
+      TW_TRY(compare("a graph on shared activations"));
+    }
+  }
+  return {};
+}
+
+Outcome Harness::runShared(const Template& kernelTemplate, const Case& each) {
+  const Problem problem = problemOf(each);
+  const auto takesNone = [&](const Configuration& configuration) {
+    return kernelTemplate.activationFormat(problem, info(), configuration).empty();
+  };
+  if (!kernelTemplate.refuses(problem, info()) &&
+      std::ranges::all_of(configurationsOf(kernelTemplate, each, info(), 0), takesNone)) {
+    return {.excluded = "takes no activations that are quantized ahead"};
+  }
+  return withPlans(kernelTemplate, each, [&](std::vector<FlowPlan>& plans) { return shareActivations(plans, each); });
 }
 
 }  // namespace tilewright::conformance

@@ -91,6 +91,20 @@ TEST_F(HarnessTest, plansForFewerUnitsThanTheDeviceHas) {
   EXPECT_THAT(harness_.run(*wrong, smallCase(), 7).failures, testing::Contains(HasSubstr("was not written")));
 }
 
+TEST_F(HarnessTest, plansShareActivationsUnlessTheirLayoutDependsOnMoreThanX) {
+  const auto wrong = makeNativeTemplate(Operation::kLinear, Mistake::kLaysRowsOutByN);
+  EXPECT_THAT(harness_.run(*wrong, smallCase()).failures, testing::IsEmpty());
+  EXPECT_THAT(harness_.runShared(*wrong, smallCase()).failures,
+              testing::ElementsAre(HasSubstr("on shared activations, {tile=1} for n = 8 differs")));
+  const auto right = makeNativeTemplate(Operation::kLinear, Mistake::kNone);
+  const Outcome outcome = harness_.runShared(*right, smallCase());
+  EXPECT_THAT(outcome.failures, testing::IsEmpty());
+  EXPECT_EQ(outcome.configurations, 1);
+  const auto attention = makeNativeTemplate(Operation::kAttention, Mistake::kNone);
+  EXPECT_THAT(harness_.runShared(*attention, attentionCases().front()).excluded,
+              HasSubstr("takes no activations that are quantized ahead"));
+}
+
 TEST_F(HarnessTest, reportsWhatATemplateRefuses) {
   const auto attention = makeNativeTemplate(Operation::kAttention, Mistake::kNone);
   const Outcome outcome = harness_.run(*attention, linearCases(Operation::kLinear).front());

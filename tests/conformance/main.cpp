@@ -6,8 +6,9 @@
 //   conformance_gpu --device cuda:0 --cubins c --no-build --huge
 //
 // Tests are named <operation>.<case>/<template>. Flows that only GPUs have follow in <operation>_graph (captured and
-// replayed), _streams (two at once), _repeats (1000 runs, equal bits) and _units (planned for fewer SMs than there
-// are). What a template refuses is skipped with its reason, and counted at the end.
+// replayed), _streams (two at once), _shared (two plans on one quantization of x), _repeats (1000 runs, equal bits) and
+// _units (planned for fewer SMs than there are). What a template refuses is skipped with its reason, and counted at the
+// end.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -69,6 +70,7 @@ std::vector<Flow> flowsOf(const Case& each, const DeviceInfo& device) {
   // Graphs change the kv lengths between replays.
   if (each.problem.isLinear() || !each.operands.kvLens.empty()) add("_graph", &Harness::runGraph);
   add("_streams", &Harness::runStreams);
+  if (each.problem.operation == Operation::kQ4kLinear) add("_shared", &Harness::runShared);
   // A thousand runs, or three more plans, of so many configurations would take too long.
   if (each.everyPair) return flows;
   constexpr double kManyTimes = 3e10;  // flops that a GPU does a thousand times within seconds

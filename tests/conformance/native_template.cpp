@@ -21,6 +21,7 @@ struct LinearArguments {
   Bf16* out;
   std::int64_t outStride, n, k, m, isQ4k, units;
   std::byte* workspaceEnd;
+  Bf16* activations;  ///< [m, k]: what a quantization ahead fills and a call then reads, or null
 };
 struct AttentionArguments {
   const Bf16 *q, *k, *v;
@@ -74,6 +75,17 @@ float activation(float x, Mistake mistake) {
   return x;
 }
 
+/// A row's place in activations.
+Bf16* activationsOf(const LinearArguments& a, std::int64_t row, Mistake mistake) {
+  return a.activations + (mistake == Mistake::kLaysRowsOutByN ? (row + a.n) % a.m : row) * a.k;
+}
+
+/// Plain C++ multiplies BF16 as it is: its activations are a copy without gaps.
+void copyActivations(const LinearArguments& a, Mistake mistake) {
+  for (std::int64_t i = 0; i < a.m; ++i) std::copy_n(a.x + i * a.xStride, a.k, activationsOf(a, i, mistake));
+  if (mistake == Mistake::kOverrunsActivations) a.activations[a.m * a.k].bits = 0;
+}
+
 void computeLinear(LinearArguments a, Mistake mistake) {
   static std::atomic<int> runs = 0;
   const std::int64_t denseX = mistake == Mistake::kAssumesDenseX ? a.k : a.xStride;
@@ -90,7 +102,7 @@ void computeLinear(LinearArguments a, Mistake mistake) {
     decode(a, j, mistake, w);
     for (std::int64_t i = 0; i < rows; ++i) {
       if (mistake == Mistake::kTakesEightBlocks && i % 8 >= a.units) continue;
-      const Bf16* x = a.x + i * denseX;
+      const Bf16* x = a.activations != nullptr ? activationsOf(a, i, mistake) : a.x + i * denseX;
       float sum = 0, largest = 0;
       for (std::int64_t c = 0; c < depth; ++c) {
         const float value = activation(toFloat(x[c]), mistake);
@@ -193,22 +205,27 @@ void linearEntry(const std::uint64_t* slots, std::int64_t, std::int64_t, std::in
   computeLinear(read<LinearArguments>(slots), static_cast<Mistake>(kIndex));
 }
 template <std::size_t kIndex>
+void activationsEntry(const std::uint64_t* slots, std::int64_t, std::int64_t, std::int64_t) {
+  copyActivations(read<LinearArguments>(slots), static_cast<Mistake>(kIndex));
+}
+template <std::size_t kIndex>
 void attentionEntry(const std::uint64_t* slots, std::int64_t, std::int64_t, std::int64_t) {
   computeAttention(read<AttentionArguments>(slots), static_cast<Mistake>(kIndex));
 }
 constexpr std::size_t kMistakes = static_cast<std::size_t>(Mistake::kSkipsSecondHalf) + 1;
 template <std::size_t... kIndices>
-HostCode::Entry entryOf(std::size_t mistake, bool attention, std::index_sequence<kIndices...>) {
+HostCode::Entry entryOf(std::size_t mistake, std::string_view entry, std::index_sequence<kIndices...>) {
   static constexpr HostCode::Entry kLinear[] = {linearEntry<kIndices>...};
+  static constexpr HostCode::Entry kActivations[] = {activationsEntry<kIndices>...};
   static constexpr HostCode::Entry kAttention[] = {attentionEntry<kIndices>...};
-  return attention ? kAttention[mistake] : kLinear[mistake];
+  return entry == "attention" ? kAttention[mistake] : entry == "linear" ? kLinear[mistake] : kActivations[mistake];
 }
 
 class NativeCode final : public HostCode {
  public:
   explicit NativeCode(std::size_t mistake) : mistake_(mistake) {}
   Result<Entry> find(std::string_view entry) const override {
-    return entryOf(mistake_, entry == "attention", std::make_index_sequence<kMistakes>());
+    return entryOf(mistake_, entry, std::make_index_sequence<kMistakes>());
   }
 
  private:
@@ -249,29 +266,33 @@ class NativeTemplate final : public Template {
                                           const SourceCatalog&) const override {
     BuildRequest request{.kind = SourceKind::kTile, .templateId = id_, .target = device.target};
     request.source = std::string(1, static_cast<char>(mistake_));
-    request.entries = {operation_ == Operation::kAttention ? "attention" : "linear"};
+    request.entries = {"attention"};
+    if (operation_ != Operation::kAttention) request.entries = {"linear", "activations"};
     return {request};
   }
   std::int64_t workspaceBytes(const Problem&, const DeviceInfo&, const Configuration&) const override { return 256; }
 
+  std::string_view activationFormat(const Problem& problem, const DeviceInfo&, const Configuration&) const override {
+    return problem.isLinear() ? "bf16" : "";
+  }
+  std::int64_t activationBytes(const Problem& problem, const DeviceInfo&, const Configuration&) const override {
+    return problem.isLinear() ? problem.linear.m * problem.linear.k * 2 : 0;
+  }
+  void encodeActivations(const Problem& problem, const DeviceInfo& device, const Configuration&,
+                         const Operands& operands, void* activations, LaunchList& launches) const override {
+    append(launches.addKernel(1, {}, {}).arguments,
+           linearArguments(problem.linear, device, operands.linear, nullptr, activations));
+  }
+  void encodeQuantized(const Problem& problem, const DeviceInfo& device, const Configuration&, const Operands& operands,
+                       const void* activations, void* workspace, const void*, LaunchList& launches) const override {
+    append(launches.addKernel(0, {}, {}).arguments,
+           linearArguments(problem.linear, device, operands.linear, workspace, const_cast<void*>(activations)));
+  }
   void encode(const Problem& problem, const DeviceInfo& device, const Configuration&, const Operands& operands,
               void* workspace, const void*, LaunchList& launches) const override {
     KernelArguments& arguments = launches.addKernel(0, {}, {}).arguments;
     if (problem.isLinear()) {
-      const LinearOperands& linear = operands.linear;
-      const LinearShape& shape = problem.linear;
-      append(arguments, LinearArguments{.x = static_cast<const Bf16*>(linear.x),
-                                        .xStride = linear.xStride,
-                                        .w = static_cast<const std::byte*>(linear.w),
-                                        .bias = static_cast<const Bf16*>(linear.bias),
-                                        .out = static_cast<Bf16*>(linear.out),
-                                        .outStride = linear.outStride,
-                                        .n = shape.n,
-                                        .k = shape.k,
-                                        .m = shape.m,
-                                        .isQ4k = problem.operation == Operation::kQ4kLinear,
-                                        .units = device.unitCount,
-                                        .workspaceEnd = static_cast<std::byte*>(workspace) + 256});
+      append(arguments, linearArguments(problem.linear, device, operands.linear, workspace, nullptr));
       return;
     }
     const AttentionOperands& attention = operands.attention;
@@ -298,6 +319,23 @@ class NativeTemplate final : public Template {
   }
 
  private:
+  LinearArguments linearArguments(const LinearShape& shape, const DeviceInfo& device, const LinearOperands& linear,
+                                  void* workspace, void* activations) const {
+    return {.x = static_cast<const Bf16*>(linear.x),
+            .xStride = linear.xStride,
+            .w = static_cast<const std::byte*>(linear.w),
+            .bias = static_cast<const Bf16*>(linear.bias),
+            .out = static_cast<Bf16*>(linear.out),
+            .outStride = linear.outStride,
+            .n = shape.n,
+            .k = shape.k,
+            .m = shape.m,
+            .isQ4k = operation_ == Operation::kQ4kLinear,
+            .units = device.unitCount,
+            .workspaceEnd = static_cast<std::byte*>(workspace) + 256,
+            .activations = static_cast<Bf16*>(activations)};
+  }
+
   Operation operation_;
   Mistake mistake_;
   std::string id_;
@@ -321,8 +359,10 @@ constexpr std::array<std::string_view, kMistakes> kNames{"none",
                                                          "differsByRun",
                                                          "overrunsWorkspace",
                                                          "mostRowsAtOnce",
+                                                         "overrunsActivations",
                                                          "differsRarely",
                                                          "takesEightBlocks",
+                                                         "laysRowsOutByN",
                                                          "trustsHint",
                                                          "ignoresKvLength",
                                                          "mirrorsNegative",
@@ -354,7 +394,8 @@ std::vector<Mistake> mistakesOf(Operation operation) {
   for (std::size_t i = 1; i < kMistakes; ++i) {
     const auto mistake = static_cast<Mistake>(i);
     const bool ofBlocks = mistake == Mistake::kDropsMinOfZeroStep || mistake == Mistake::kDropsSignOfStep;
-    const bool ofFlows = mistake == Mistake::kDiffersRarely || mistake == Mistake::kTakesEightBlocks;
+    const bool ofFlows = mistake == Mistake::kDiffersRarely || mistake == Mistake::kTakesEightBlocks ||
+                         mistake == Mistake::kLaysRowsOutByN;
     if (ofFlows || (ofBlocks && operation != Operation::kQ4kLinear)) continue;
     if ((mistake >= Mistake::kTrustsHint) == attention) mistakes.push_back(mistake);
   }

@@ -31,9 +31,11 @@ enum class Mistake : std::uint8_t {
   kDiffersByRun,         ///< one output depends on how often it ran
   kOverrunsWorkspace,
   kMostRowsAtOnce,  ///< computes at most 4096 rows
+  kOverrunsActivations,
   // Linear operations, seen by their own flows alone.
   kDiffersRarely,     ///< one run in 512 gives another bit
   kTakesEightBlocks,  ///< deals rows to eight blocks, whatever the device's count of units lets it launch
+  kLaysRowsOutByN,    ///< stores activations in an order of rows that depends on n
   // Attention.
   kTrustsHint,       ///< takes the problem's kv_len for the truth
   kIgnoresKvLength,  ///< takes the capacity

@@ -36,6 +36,7 @@ struct Options {
   bool check = true;
   bool time = false;
   bool prepared = false;   ///< prepare the weights in a call of their own
+  bool quantized = false;  ///< quantize x in a call of its own, where the kernel takes it
   int identicalRuns = 1;   ///< runs whose outputs must be equal bit by bit
   double budget = 1e8;     ///< multiply-adds of the expectation
   MeasureOptions measure;  ///< of `time`

@@ -41,6 +41,12 @@ void addResources(const std::vector<Binary>& binaries, JsonValue& line) {
   if (!warnings.empty()) line.add("warnings", std::move(warnings));
 }
 
+double medianOf(std::vector<double> times) {
+  if (times.empty()) return 0;
+  std::ranges::sort(times);
+  return times[times.size() / 2];
+}
+
 std::string refusalText(const Refusal& refusal) {
   return fmt::format("{}: {}", refusal.constraint, refusal.reason);
 }
@@ -220,7 +226,7 @@ Result<void> Runner::runJob(const Job& job, JsonValue& line) {
   TW_TRY(device_->fill(workspace.data(), kGuardValue, workspaceBytes + kGuardBytes));
   line.add("workspace_bytes", static_cast<std::int64_t>(workspaceBytes));
 
-  DeviceBuffer prepared;
+  DeviceBuffer prepared, activations;
   const std::int64_t preparedBytes = kernelTemplate.preparedBytes(job.problem, info, job.configuration);
   if (options_.prepared && preparedBytes > 0) {
     prepared = TW_TRY(device_->allocate(static_cast<std::size_t>(preparedBytes)));
@@ -232,10 +238,32 @@ Result<void> Runner::runJob(const Job& job, JsonValue& line) {
     line.add("prepared_bytes", preparedBytes);
   }
 
+  const std::function<Result<void>(StreamHandle)> quantize = [&](StreamHandle stream) -> Result<void> {
+    LaunchList launches;
+    kernelTemplate.encodeActivations(job.problem, info, job.configuration, operands_->operands(), activations.data(),
+                                     launches);
+    return device_->launch(launches, kernels, stream);
+  };
+  const std::string_view format = kernelTemplate.activationFormat(job.problem, info, job.configuration);
+  if (options_.quantized) line.add("activation_format", format);
+  if (options_.quantized && !format.empty()) {
+    const std::int64_t activationBytes = kernelTemplate.activationBytes(job.problem, info, job.configuration);
+    activations = TW_TRY(device_->allocate(static_cast<std::size_t>(activationBytes)));
+    TW_TRY(quantize(nullptr));
+    TW_TRY(device_->synchronize());
+    line.add("activation_bytes", activationBytes);
+    if (options_.time) line.add("quantize_us", medianOf(TW_TRY(device_->measure(quantize, options_.measure))));
+  }
+
   const std::function<Result<void>(StreamHandle)> enqueue = [&](StreamHandle stream) -> Result<void> {
     LaunchList launches;
-    kernelTemplate.encode(job.problem, info, job.configuration, operands_->operands(), workspace.data(),
-                          prepared.data(), launches);
+    if (activations.data() != nullptr) {
+      kernelTemplate.encodeQuantized(job.problem, info, job.configuration, operands_->operands(), activations.data(),
+                                     workspace.data(), prepared.data(), launches);
+    } else {
+      kernelTemplate.encode(job.problem, info, job.configuration, operands_->operands(), workspace.data(),
+                            prepared.data(), launches);
+    }
     return device_->launch(launches, kernels, stream);
   };
   if (options_.check) TW_TRY(checkJob(job, enqueue, workspace, workspaceBytes, line));
