@@ -31,6 +31,14 @@ Alignment alignmentOf(const Case& each) {
   return aligned ? Alignment::k16 : Alignment::kAny;
 }
 
+Case withOtherColumns(Case each) {
+  std::int64_t& n = each.problem.linear.n;
+  const std::int64_t half = n / 16 * 8 + n % 8;
+  n = half > 0 && half < n ? half : n + 8;
+  each.everyPair = false;
+  return each;
+}
+
 bool hasFlows(const Case& each) {
   static constexpr std::string_view kNames[] = {"rows_one",
                                                 "rows_tail_133",

@@ -26,6 +26,10 @@ std::vector<Case> casesOf(Operation operation);
 /// Whether the case also runs as a graph, on two streams, many times over and on fewer SMs.
 bool hasFlows(const Case& each);
 
+/// A linear case for fewer columns, about half of them, or for more where there are too few. What is left of n by 8
+/// stays, so that alignment and builds do. It does not ask for every pair.
+Case withOtherColumns(Case each);
+
 /// k16 if all bases, leading strides and inner strides keep that promise for the case's operands on a device that
 /// allocates at multiples of 256 bytes, else kAny.
 Alignment alignmentOf(const Case& each);

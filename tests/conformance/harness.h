@@ -128,7 +128,8 @@ class Harness {
   Result<std::string> runAgain(const Data& data, const OutputBits& first, const std::function<Result<void>()>& enqueue);
   Result<void> replayGraphs(std::vector<FlowPlan>& plans, const Case& each);
   Result<void> overlapStreams(std::vector<FlowPlan>& plans, const Case& each);
-  Result<void> shareActivations(std::vector<FlowPlan>& plans, const Case& each);
+  /// The result: how many pairs of plans there were.
+  Result<int> shareActivations(std::vector<FlowPlan>& plans, const Case& each);
   /// Runs `body` on the plans of the case's configurations.
   Outcome withPlans(const Template& kernelTemplate, const Case& each,
                     const std::function<Result<void>(std::vector<FlowPlan>&)>& body);

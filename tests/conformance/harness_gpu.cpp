@@ -9,15 +9,6 @@ namespace {
 
 constexpr const char* kNoStreams = "the CPU has neither graphs nor streams";
 
-/// The same x for fewer columns, about half of them, or more where there are too few. What is left of n by 8 stays, so
-/// that alignment and builds do.
-Case withOtherColumns(Case each) {
-  std::int64_t& n = each.problem.linear.n;
-  const std::int64_t half = n / 16 * 8 + n % 8;
-  n = half > 0 && half < n ? half : n + 8;
-  return each;
-}
-
 Result<std::unique_ptr<CudaStream>> makeStream(const Options& options) {
   const std::string_view digits = std::string_view(options.device).substr(options.device.find(':') + 1);
   int ordinal = 0;
@@ -167,7 +158,8 @@ Outcome Harness::runStreams(const Template& kernelTemplate, const Case& each) {
   return withPlans(kernelTemplate, each, [&](std::vector<FlowPlan>& plans) { return overlapStreams(plans, each); });
 }
 
-Result<void> Harness::shareActivations(std::vector<FlowPlan>& plans, const Case& each) {
+Result<int> Harness::shareActivations(std::vector<FlowPlan>& plans, const Case& each) {
+  int count = 0;
   const Case other = withOtherColumns(each);
   const Problem problem = problemOf(other);
   const auto upload = [&](const Case& chosen) -> Result<reference::DeviceOperands> {
@@ -178,20 +170,25 @@ Result<void> Harness::shareActivations(std::vector<FlowPlan>& plans, const Case&
   second.linear.x = operands.operands().linear.x, second.linear.xStride = operands.operands().linear.xStride;
 
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    // The next plan of the same format, which has other tiles, or the same one.
+    // The next plan of the same format, which has other tiles, or the same one; else the default for the other n.
     Plan& plan = plans[i].plan;
+    const Template& kernelTemplate = *plan.kernelTemplate;
     if (plan.activationFormat().empty()) continue;
-    const Plan* partner = nullptr;
-    for (std::size_t step = 1; step <= plans.size() && partner == nullptr; ++step) {
-      const Plan& next = plans[(i + step) % plans.size()].plan;
-      if (next.activationFormat() == plan.activationFormat() &&
-          !next.kernelTemplate->refusesConfiguration(problem, next.device, next.configuration)) {
-        partner = &next;
-      }
+    const auto shares = [&](const Configuration& configuration) {
+      return !kernelTemplate.refusesConfiguration(problem, info(), configuration) &&
+             kernelTemplate.activationFormat(problem, info(), configuration) == plan.activationFormat();
+    };
+    Configuration partner = kernelTemplate.defaultConfiguration(problem, info());
+    for (std::size_t step = 1; step <= plans.size(); ++step) {
+      const Configuration& next = plans[(i + step) % plans.size()].plan.configuration;
+      if (!shares(next)) continue;
+      partner = next;
+      break;
     }
-    if (partner == nullptr) continue;
-    Plan beside = TW_TRY(prepare(*partner->kernelTemplate, problem, partner->device, partner->configuration));
-    if (beside.activationBytes != plan.activationBytes || beside.activationFormat() != plan.activationFormat()) {
+    if (!shares(partner)) continue;
+    Plan beside = TW_TRY(prepare(kernelTemplate, problem, info(), partner));
+    ++count;
+    if (beside.activationBytes != plan.activationBytes) {
       plans[i].wrong = fmt::format("activations have {} bytes, for n = {} {}", plan.activationBytes, problem.linear.n,
                                    beside.activationBytes);
       continue;
@@ -245,19 +242,19 @@ Result<void> Harness::shareActivations(std::vector<FlowPlan>& plans, const Case&
       TW_TRY(compare("a graph on shared activations"));
     }
   }
-  return {};
+  return count;
 }
 
 Outcome Harness::runShared(const Template& kernelTemplate, const Case& each) {
-  const Problem problem = problemOf(each);
-  const auto takesNone = [&](const Configuration& configuration) {
-    return kernelTemplate.activationFormat(problem, info(), configuration).empty();
-  };
-  if (!kernelTemplate.refuses(problem, info()) &&
-      std::ranges::all_of(configurationsOf(kernelTemplate, each, info(), 0), takesNone)) {
-    return {.excluded = "takes no activations that are quantized ahead"};
+  int pairs = 0;
+  Outcome outcome = withPlans(kernelTemplate, each, [&](std::vector<FlowPlan>& plans) -> Result<void> {
+    pairs = TW_TRY(shareActivations(plans, each));
+    return {};
+  });
+  if (pairs == 0 && outcome.excluded.empty() && outcome.failures.empty()) {
+    outcome.excluded = "no plan takes activations that another one shares";
   }
-  return withPlans(kernelTemplate, each, [&](std::vector<FlowPlan>& plans) { return shareActivations(plans, each); });
+  return outcome;
 }
 
 }  // namespace tilewright::conformance

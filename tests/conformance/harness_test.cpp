@@ -102,7 +102,7 @@ TEST_F(HarnessTest, plansShareActivationsUnlessTheirLayoutDependsOnMoreThanX) {
   EXPECT_EQ(outcome.configurations, 1);
   const auto attention = makeNativeTemplate(Operation::kAttention, Mistake::kNone);
   EXPECT_THAT(harness_.runShared(*attention, attentionCases().front()).excluded,
-              HasSubstr("takes no activations that are quantized ahead"));
+              HasSubstr("no plan takes activations"));
 }
 
 TEST_F(HarnessTest, reportsWhatATemplateRefuses) {

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <deque>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -50,7 +51,8 @@ class CaseTest : public testing::Test {
 struct Flow {
   std::string_view suite;
   std::string name{};
-  int units = 0;  ///< SMs for which plans are made; 0: the device's
+  int units = 0;        ///< SMs for which plans are made; 0: the device's
+  bool isPair = false;  ///< runs plans of the case withOtherColumns() too
   std::function<Outcome(Harness&, const Template&, const Case&)> run;
 };
 
@@ -70,7 +72,10 @@ std::vector<Flow> flowsOf(const Case& each, const DeviceInfo& device) {
   // Graphs change the kv lengths between replays.
   if (each.problem.isLinear() || !each.operands.kvLens.empty()) add("_graph", &Harness::runGraph);
   add("_streams", &Harness::runStreams);
-  if (each.problem.operation == Operation::kQ4kLinear) add("_shared", &Harness::runShared);
+  if (each.problem.operation == Operation::kQ4kLinear) {
+    add("_shared", &Harness::runShared);
+    flows.back().isPair = true;
+  }
   // A thousand runs, or three more plans, of so many configurations would take too long.
   if (each.everyPair) return flows;
   constexpr double kManyTimes = 3e10;  // flops that a GPU does a thousand times within seconds
@@ -108,8 +113,9 @@ class Registration {
       const testing::TestSuite& suite = *tests.GetTestSuite(i);
       for (int j = 0; j < suite.total_test_count(); ++j) {
         const testing::TestInfo& test = *suite.GetTestInfo(j);
-        const auto job = jobs_.find(fmt::format("{}.{}", suite.name(), test.name()));
-        if (test.should_run() && job != jobs_.end()) jobs.push_back(job->second);
+        if (!test.should_run()) continue;
+        const auto [begin, end] = jobs_.equal_range(fmt::format("{}.{}", suite.name(), test.name()));
+        for (auto job = begin; job != end; ++job) jobs.push_back(job->second);
       }
     }
     return jobs;
@@ -138,7 +144,11 @@ class Registration {
     const std::string id(kernelTemplate.id());
     const std::string suite = fmt::format("{}{}", operation, flow.suite);
     const std::string name = fmt::format("{}{}/{}", each.name, flow.name, id.substr(id.find('.') + 1));
-    jobs_[suite + "." + name] = {.kernelTemplate = &kernelTemplate, .each = &each, .units = flow.units};
+    jobs_.emplace(suite + "." + name, Job{.kernelTemplate = &kernelTemplate, .each = &each, .units = flow.units});
+    if (flow.isPair) {
+      const Case& other = others_.emplace_back(withOtherColumns(each));
+      jobs_.emplace(suite + "." + name, Job{.kernelTemplate = &kernelTemplate, .each = &other});
+    }
     const auto run = [this, &each, &kernelTemplate, run = flow.run] { return run(harness_, kernelTemplate, each); };
     testing::RegisterTest(suite.c_str(), name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
                           [this, run, id]() -> testing::Test* { return new CaseTest(run, id, exclusions_); });
@@ -147,7 +157,8 @@ class Registration {
   Harness& harness_;
   Exclusions& exclusions_;
   std::map<Operation, std::vector<Case>> cases_;
-  std::map<std::string, Job> jobs_;
+  std::deque<Case> others_;
+  std::multimap<std::string, Job> jobs_;
 };
 
 /// Compiles all that the chosen tests need at once, on all cores, before the first of them.
@@ -174,12 +185,16 @@ int compileAll(const Options& options, Toolchain& toolchain) {
   if (!device) return std::fprintf(stderr, "%s\n", device.error().message.c_str()), 2;
   std::vector<Case> cases;
   for (const Operation operation : kOperations) std::ranges::move(casesOf(operation), std::back_inserter(cases));
+  std::deque<Case> others;
   std::vector<Job> jobs;
   for (const Case& each : cases) {
     if (each.huge && !options.huge) continue;
     for (const Template* kernelTemplate : allTemplates()) {
       if (kernelTemplate->operation() != each.problem.operation) continue;
-      for (const Flow& flow : flowsOf(each, *device)) jobs.push_back({kernelTemplate, &each, flow.units});
+      for (const Flow& flow : flowsOf(each, *device)) {
+        jobs.push_back({kernelTemplate, &each, flow.units});
+        if (flow.isPair) jobs.push_back({kernelTemplate, &others.emplace_back(withOtherColumns(each)), 0});
+      }
     }
   }
   const Result<void> built = toolchain.prebuild(jobs, *device);
