@@ -172,7 +172,7 @@ class AttentionDecodeSm90 final : public Template {
     // further row, and a wave of CTAs after the first, as measured on an H200 (docs/notes/attention.md). Then whichever
     // is longest: reading K and V once for each row tile; reading the blocks from shared memory, by every row warp,
     // where rows of kChunks lines share banks; or the products, whose rows are padded to whole tiles.
-    constexpr double kLaunch = 9, kCombine = 3, kMergeRow = 0.1, kCombineRow = 0.06, kWave = 1.5;
+    constexpr double kLaunch = 9, kCombine = 3, kMergeRow = 0.1, kWave = 1.5;
     constexpr double kMemory = 0.83, kLatency = 1.79e-6;                     // of the memory's rate; seconds
     constexpr double kSharedBytesPerSecond = 128 * 1.7e9, kProducts = 0.22;  // of an SM; of the matrix rate
     // SMs that clusters can use at once: partitions of the device are no multiples of a cluster.

@@ -22,7 +22,7 @@ FusedActivations::FusedActivations(const FusedTile& tile, const LinearShape& sha
   mPadded = roundUp(shape.m, kStep) + kHighest - kStep;
   valueBytes = roundUp(shape.m * shape.k * (tile.isS8() ? 2 : 1), 256);
   scaleBytes = roundUp(mPadded * (tile.promotes() ? (shape.k + tile.scaleK - 1) / tile.scaleK : 1) * 4, 256);
-  flagBytes = tile.isS8() ? roundUp(mPadded * roundUp(shape.k / 256, 64) / 8, 256) : 0;
+  flagBytes = tile.isS8() ? roundUp(mPadded * (1 + roundUp(shape.k / 256, 16) / 16 * 8), 256) : 0;
 }
 
 // Few tokens get long blocks, for latency, many get short ones, for occupancy.
@@ -40,7 +40,8 @@ void encodeQuantization(const LinearShape& shape, const LinearOperands& operands
       .arguments.value(QuantizeArguments{.x = operands.x,
                                          .quantized = bytes,
                                          .scales = reinterpret_cast<float*>(layout.scales(bytes)),
-                                         .outlierBlocks = reinterpret_cast<std::uint16_t*>(layout.flags(bytes)),
+                                         .outlierTokens = reinterpret_cast<std::uint8_t*>(layout.flags(bytes)),
+                                         .outlierChunks = reinterpret_cast<std::uint64_t*>(layout.flagWords(bytes)),
                                          .counters = counters.counters,
                                          .xStride = operands.xStride / 8,
                                          .m = static_cast<std::int32_t>(shape.m),

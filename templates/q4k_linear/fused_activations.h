@@ -2,7 +2,7 @@
 //
 //   values  [m, k] bytes; s8: then as many upper bits of outliers
 //   scales  FP32 [m padded], or [k / scale_k rounded up, m padded]
-//   flags   s8: bits of super-blocks with outliers, [super-blocks / 64 rounded up, m padded] of 64 bits
+//   flags   s8: a byte per token with outliers, [m padded], then a bit per 64 k, [k / 4096 rounded up, m padded] words
 //
 // Nothing of this depends on the tile: m is padded for a tile of any height, so that products with different tiles, and
 // of different layers, read the same activations.
@@ -33,7 +33,8 @@ struct QuantizeArguments {
   const void* x;
   void* quantized;
   float* scales;
-  std::uint16_t* outlierBlocks;
+  std::uint8_t* outlierTokens;
+  std::uint64_t* outlierChunks;
   std::uint32_t* counters;
   std::int64_t xStride;
   std::int32_t m, k, mPadded, counterCount;
@@ -55,6 +56,11 @@ struct FusedActivations {
   template <typename Byte>
   Byte* flags(Byte* buffer) const {
     return buffer + valueBytes + scaleBytes;
+  }
+  /// `mPadded` is a multiple of 16.
+  template <typename Byte>
+  Byte* flagWords(Byte* buffer) const {
+    return flags(buffer) + mPadded;
   }
 };
 

@@ -40,7 +40,8 @@ struct FusedArguments {
   const float* rowBounds;
   const float* rowInverses;
   const float* tokenScales;
-  const std::uint64_t* outlierBlocks;
+  const std::uint8_t* outlierTokens;
+  const std::uint64_t* outlierChunks;
   const void* bias;
   void* out;
   std::int64_t outStride;
@@ -459,7 +460,8 @@ void FusedTemplate::encodeQuantized(const Problem& problem, const DeviceInfo& de
   launch.arguments.value(FusedArguments{.rowBounds = static_cast<const float*>(rows),
                                         .rowInverses = static_cast<const float*>(rows) + layout.nPadded,
                                         .tokenScales = reinterpret_cast<const float*>(x.scales(quantized)),
-                                        .outlierBlocks = reinterpret_cast<const std::uint64_t*>(x.flags(quantized)),
+                                        .outlierTokens = reinterpret_cast<const std::uint8_t*>(x.flags(quantized)),
+                                        .outlierChunks = reinterpret_cast<const std::uint64_t*>(x.flagWords(quantized)),
                                         .bias = shape.bias ? linear.bias : nullptr,
                                         .out = linear.out,
                                         .outStride = linear.outStride,

@@ -46,22 +46,25 @@ class WeightReader {
   template <int kProducts>
   __device__ __forceinline__ void convert(U32 (&a)[kChunksPerStep][kProducts][4], int step) {
 #pragma unroll
-    for (int i = 0; i < kChunksPerStep; ++i) {
-      const int c = step * kChunksPerStep + i;
-      if constexpr (kIsBf16) {
-        float4 factors[2];
+    for (int i = 0; i < kChunksPerStep; ++i) convertOne(a[i], step * kChunksPerStep + i);
+  }
+
+  /// The fragments of chunk c of the open super-block.
+  template <int kProducts>
+  __device__ __forceinline__ void convertOne(U32 (&a)[kProducts][4], int c) {
+    if constexpr (kIsBf16) {
+      float4 factors[2];
 #pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          const uint4 v = loadShared4(table_ + tableOffset(c, 8 * r));
-          factors[r] = {__uint_as_float(v.x), __uint_as_float(v.y), __uint_as_float(v.z), __uint_as_float(v.w)};
-        }
-        convertChunk(a[i], piece_, factors, c);
-      } else {
-        uint2 factors[2];
-#pragma unroll
-        for (int r = 0; r < 2; ++r) factors[r] = loadShared2(table_ + tableOffset(c, 8 * r));
-        convertChunk(a[i], constants_, piece_, factors, c);
+      for (int r = 0; r < 2; ++r) {
+        const uint4 v = loadShared4(table_ + tableOffset(c, 8 * r));
+        factors[r] = {__uint_as_float(v.x), __uint_as_float(v.y), __uint_as_float(v.z), __uint_as_float(v.w)};
       }
+      convertChunk(a, piece_, factors, c);
+    } else {
+      uint2 factors[2];
+#pragma unroll
+      for (int r = 0; r < 2; ++r) factors[r] = loadShared2(table_ + tableOffset(c, 8 * r));
+      convertChunk(a, constants_, piece_, factors, c);
     }
   }
 
@@ -98,6 +101,58 @@ __device__ __forceinline__ void promote(float (&sums)[kCount], Accumulator (&acc
   }
 }
 
+// Whether the stage of a pass's last activations is still held behind it: token scales ride with it, or, with two
+// buffers, its products have only just ended.
+constexpr bool kHoldsLast = kPromotes || kBuffers == 2;
+
+__device__ __forceinline__ void releaseActivations(const SharedView& shared, int stage) {
+  if (threadIdx.x % 32 == 0) barrierArrive(shared.emptyX(stage));
+}
+
+/// The second pass over a group (fused_sm90_outliers.cuh), chunk by chunk. Gives the stage of the last activations, not
+/// yet released.
+// NOTE: votes, shuffles and waits stand where the compiler still sees that `ring` is uniform, as in
+// SegmentWalker::nextUniform: else the first pass of what follows gets slower.
+__device__ __forceinline__ int multiplyOutliers(const SharedView& shared, WeightReader& weights, RingPosition& ring,
+                                                U64 descriptor0, U32 words, int begin, int end,
+                                                U32 (&a)[kProductsPerChunk][4],
+                                                Accumulator (&accumulators)[kTokens / 2]) {
+  int held = -1;
+#pragma unroll 1
+  for (int word = begin / kWordBlocks; word * kWordBlocks < end; ++word) {
+    U64 mask = loadMask(words, word - begin / kWordBlocks);
+#pragma unroll 1
+    while (__any_sync(~0u, mask != 0)) {
+      int block;
+      const U32 chunks = __shfl_sync(~0u, takeBlock(mask, word, block), 0);
+      weights.open();
+#pragma unroll
+      for (int piece = 0; piece < kStagesPerBlock; ++piece) {
+        barrierWait(shared.fullX(ring.stage), ring.phase);
+#pragma unroll
+        for (int i = 0; i < kChunksPerStage; ++i) {
+          const int c = piece * kChunksPerStage + i;
+          if (chunks >> c & 1) {
+            weights.convertOne(a, c);
+            const U64 x = descriptor0 + ring.stage * (kBytesX / 16) + i * 4;
+            wgmmaFence();
+#pragma unroll
+            for (int q = 0; q < kProductsPerChunk; ++q) multiply(accumulators, a[q], x + 2 * q);
+            wgmmaCommit();
+          }
+          wgmmaWait<0>();
+        }
+        if (held >= 0) releaseActivations(shared, held);
+        held = ring.stage;
+        ring.advance<kStagesX>();
+      }
+      weights.close();
+    }
+  }
+  pinRegisters(accumulators);
+  return held;
+}
+
 __device__ __forceinline__ void consume(const FusedArguments& p, const TensorMapParameter& mapOut,
                                         const SharedView& shared, int warpgroup) {
   SegmentWalker walker(p.schedule);
@@ -106,9 +161,7 @@ __device__ __forceinline__ void consume(const FusedArguments& p, const TensorMap
   RingPosition ring;  // of x
   MaskReader masks(shared);
   const U64 descriptor0 = wgmmaDescriptor128(shared.x(0));
-  const auto release = [&](int stage) {
-    if (threadIdx.x % 32 == 0) barrierArrive(shared.emptyX(stage));
-  };
+  const auto release = [&](int stage) { releaseActivations(shared, stage); };
 
   Accumulator accumulators[kTokens / 2];
   float sums[kPromotes ? kTokens / 2 : 1];
@@ -129,8 +182,8 @@ __device__ __forceinline__ void consume(const FusedArguments& p, const TensorMap
     // The k of a scale, or all of a segment that has one; then, with s8, its outliers.
 #pragma unroll 1
     for (int begin = segment.begin;;) {
-      // Multiplies the next `count` super-blocks; gives the stage of the last activations, not yet released where it is
-      // held (kPromotes, two buffers).
+      // Multiplies the next `count` super-blocks; gives the stage of the last activations, with kHoldsLast not yet
+      // released.
       const auto multiplyBlocks = [&](int count) {
         int lastStage = 0;
         if constexpr (kBuffers == 2) {
@@ -208,19 +261,22 @@ __device__ __forceinline__ void consume(const FusedArguments& p, const TensorMap
         }
         wgmmaWait<0>();
         pinRegisters(accumulators);
-
         return lastStage;
       };
       int lastStage = multiplyBlocks(groupEnd(begin, segment) - begin);
 
       // Once more with the outliers' upper bits?
       if constexpr (kIsS8) {
-        const U64 mask = masks.next();
-        if (__any_sync(~0u, mask != 0)) {
-          if constexpr (kPromotes || kBuffers == 2) release(lastStage);
+        const U32 words = masks.next();
+        const int end = groupEnd(begin, segment), first = begin / kWordBlocks;
+        U64 any = 0;
+        for (int word = first; word * kWordBlocks < end; ++word) any |= loadMask(words, word - first);
+        if (__any_sync(~0u, any != 0)) {
+          if constexpr (kHoldsLast) release(lastStage);
           toUpperUnits(accumulators);
-          lastStage = multiplyBlocks(__shfl_sync(~0u, __popcll(mask), 0));
+          lastStage = multiplyOutliers(shared, weights, ring, descriptor0, words, begin, end, a[0][0], accumulators);
           fromUpperUnits(accumulators);
+          if constexpr (!kHoldsLast) release(lastStage);
         }
       }
       if constexpr (kPromotes) {
@@ -228,7 +284,7 @@ __device__ __forceinline__ void consume(const FusedArguments& p, const TensorMap
         fenceAsyncShared();  // the scales' loads may be under way, and the copy engine writes the next ones
         __syncwarp();
       }
-      if constexpr (kPromotes || kBuffers == 2) release(lastStage);
+      if constexpr (kHoldsLast) release(lastStage);
       begin = groupEnd(begin, segment);
       // NOTE: through a vote, as in SegmentWalker::nextUniform.
       if (!kPromotes || !__any_sync(~0u, begin < segment.end)) break;

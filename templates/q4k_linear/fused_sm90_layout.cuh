@@ -47,11 +47,11 @@ constexpr int kProductsPerChunk = kIsBf16 ? 4 : 2;  // wgmma of 32 bytes of k
 constexpr int kLaunchBound = kThreads + kSpareThreads;
 constexpr int kLaunchRegisters = 65536 / kLaunchBound / 8 * 8;
 constexpr int kConsumerRegisters = kSpareThreads > 0  ? 168
-                                   : kWarpgroups <= 2 ? 232
+                                   : kWarpgroups <= 2 ? 224
                                    : kWarpgroups == 3 ? 152
                                    : kWarpgroups == 4 ? 104
-                                                      : 88;
-constexpr int kProducerRegisters = kWarpgroups <= 2 ? 40 : kWarpgroups == 3 ? 56 : kWarpgroups == 4 ? 64 : 40;
+                                                      : 80;
+constexpr int kProducerRegisters = kSpareThreads > 0 ? 48 : kWarpgroups == 4 ? 64 : 56;
 static_assert(kWarpgroups * kConsumerRegisters + kProducerRegisters <= (kWarpgroups + 1) * kLaunchRegisters,
               "setmaxnreg waits forever for registers that the block does not have");
 
@@ -70,7 +70,8 @@ struct FusedArguments {
   const float* rowBounds;    // [n padded], at least every |w| of the row; unused with bf16
   const float* rowInverses;  // [n padded], the inverses, or 0; unused with bf16
   const float* tokenScales;  // [m padded], or [k / kScaleK rounded up, m padded]; unused with bf16
-  const U64* outlierBlocks;  // [blocks / 64 rounded up, m padded], see fused_sm90_outliers.cuh; used with s8
+  const U8* outlierTokens;   // [m padded], not 0 for a token that may have outliers; used with s8
+  const U64* outlierChunks;  // [blocks / 16 rounded up, m padded], see fused_sm90_outliers.cuh; used with s8
   const U16* bias;           // BF16 [n], or null
   U16* out;                  // BF16 [m, n], rows of outStride elements
   I64 outStride;
@@ -87,13 +88,14 @@ constexpr int kBytesOut = roundUp(kOutTokens * 128, 1024);  // one warpgroup's s
 constexpr int kBytesW = kRows * kBlockBytes;                // one W stage
 constexpr int kBytesTable = 4 * kRows * kTableEntryBytes;   // of one W stage
 constexpr int kBytesScales = kPromotes ? kTokens * 4 : 0;   // token scales, of one x stage
-constexpr int kMaskSlots = kIsS8 ? 8 : 0;                   // masks of super-blocks with outliers
+constexpr int kMaskWords = kPromotes ? 1 : 4;  // of a mask: one scale a token serves at most 64 super-blocks
+constexpr int kMaskSlots = kIsS8 ? 8 : 0;      // masks of super-blocks with outliers
 constexpr int kOffsetOut = kStagesX * kBytesX;
 constexpr int kOffsetW = kOffsetOut + kWarpgroups * kBytesOut;
 constexpr int kOffsetTable = kOffsetW + kStagesW * kBytesW;
 constexpr int kOffsetScales = kOffsetTable + kStagesW * kBytesTable;
 constexpr int kOffsetMasks = kOffsetScales + kStagesX * kBytesScales;
-constexpr int kOffsetBarriers = kOffsetMasks + 8 * kMaskSlots;
+constexpr int kOffsetBarriers = kOffsetMasks + 8 * kMaskWords * kMaskSlots;
 constexpr int kRingBarriers = 3 * kStagesW + 2 * kStagesX + kMaskSlots;
 constexpr int kBarriers = kRingBarriers + (kCluster > 1 ? 1 + kWarpgroups : 0);
 constexpr int kDeviceSharedBytes = kOffsetBarriers + 8 * kBarriers + 1024;  // 1024: alignment of the base
@@ -118,7 +120,7 @@ struct SharedView {
   __device__ __forceinline__ U32 fullTable(int s) const { return fullW(2 * kStagesW + s); }
   __device__ __forceinline__ U32 fullX(int s) const { return fullW(3 * kStagesW + s); }
   __device__ __forceinline__ U32 emptyX(int s) const { return fullW(3 * kStagesW + kStagesX + s); }
-  __device__ __forceinline__ U32 mask(int s) const { return base + kOffsetMasks + 8 * s; }
+  __device__ __forceinline__ U32 mask(int s) const { return base + kOffsetMasks + 8 * kMaskWords * s; }
   __device__ __forceinline__ U32 fullMask(int s) const { return fullW(3 * kStagesW + 2 * kStagesX + s); }
   /// The part of a warpgroup's sums that the `from`-th of the other blocks sent.
   __device__ __forceinline__ U32 part(int from, int warpgroup) const {

@@ -1,21 +1,22 @@
-// Outliers of s8 activations in fused_sm90.cu: which super-blocks are multiplied twice, and what becomes of the sums.
+// Outliers of s8 activations in fused_sm90.cu: which parts of k are multiplied twice, and what becomes of the sums.
 //
 // A token's scale s is chosen for its usual values (quantize.cu), so that x / s = 64 h + l: l is what the first matrix
 // of quantized activations holds, h the second one; h is zero but for outliers. Over a group of super-blocks (all of a
 // segment, or those of one scale):
 //
-//   first pass    A = sum of v l, over every super-block
-//   second pass   B = sum of v h, over the super-blocks in which a token of the tile has an h, in the same registers:
+//   first pass    A = sum of v l, over everything
+//   second pass   B = sum of v h, over the chunks of 64 k in which a token of the tile has an h, in the same registers:
 //                 A' = (A + 32) >> 6, A' += B, A' <<= 6
 //
 // |A + 64 B| is at most 126 times the sum of |x / s|, which is at most 16 k where there are outliers (quantize.cu), and
 // fits in s32; A in units of 64 errs by less than the rounding of a few products. Without outliers there is no second
 // pass.
 //
-// The warp that copies activations reads the tokens' flags, publishes one mask a group in shared memory and everyone
-// walks its bits. Slots need no `empty` barrier: when the mask of group g is written, the consumers are at group g - 5
-// or later, for the x ring holds at most 4 super-blocks, and they cannot be past a group's first super-block before
-// everyone else has read the mask of the group before.
+// The warp that copies activations reads the tokens' flags and publishes a mask of every group in shared memory: one
+// word per 16 super-blocks of k, four bits for the chunks of each. Everyone walks it. Slots need no `empty` barrier:
+// when the mask of group g is written, the consumers are at group g - 5 or later, for the x ring holds at most 4
+// super-blocks, and they cannot be past a group's first super-block before everyone else has read the mask of the group
+// before.
 #pragma once
 
 #include "templates/common/mbarrier.cuh"
@@ -24,18 +25,36 @@
 
 namespace tilewright {
 
-constexpr int kUpperBits = 6;  // h counts units of 1 << kUpperBits
+constexpr int kUpperBits = 6;    // h counts units of 1 << kUpperBits
+constexpr int kWordBlocks = 16;  // super-blocks of a word of flags
+constexpr U64 kAllChunks = ~0ull;
 
-/// Reads the masks of this block's groups, in order: bit b for super-block b of the group.
+/// The bits of super-blocks [begin, end) in a word.
+__device__ __forceinline__ U64 wordMask(int word, int begin, int end) {
+  const int first = max(begin - word * kWordBlocks, 0), last = min(end - word * kWordBlocks, kWordBlocks);
+  return kAllChunks << 4 * first & kAllChunks >> (64 - 4 * last);
+}
+
+/// Takes the first super-block of a word off it; gives its chunks' bits.
+__device__ __forceinline__ U32 takeBlock(U64& mask, int word, int& block) {
+  const int shift = (__ffsll(static_cast<I64>(mask)) - 1) & ~3;
+  const U32 chunks = static_cast<U32>(mask >> shift) & 15;
+  block = word * kWordBlocks + shift / 4;
+  mask &= ~(15ull << shift);
+  return chunks;
+}
+
+/// Reads the masks of this block's groups, in order.
 class MaskReader {
  public:
   __device__ __forceinline__ explicit MaskReader(const SharedView& shared) : shared_(shared) {}
 
-  __device__ __forceinline__ U64 next() {
+  /// Where the next group's words are.
+  __device__ __forceinline__ U32 next() {
     barrierWait(shared_.fullMask(ring_.stage), ring_.phase);
-    const uint2 mask = loadShared2(shared_.mask(ring_.stage));
+    const U32 words = shared_.mask(ring_.stage);
     ring_.advance<kMaskSlots>();
-    return mask.x | static_cast<U64>(mask.y) << 32;
+    return words;
   }
 
  private:
@@ -43,55 +62,70 @@ class MaskReader {
   RingPosition ring_;
 };
 
+__device__ __forceinline__ U64 loadMask(U32 words, int i) {
+  const uint2 v = loadShared2(words + 8 * i);
+  return v.x | static_cast<U64>(v.y) << 32;
+}
+
 /// A whole warp: finds the mask of a group for the tokens from `token` on, and publishes it.
 class MaskWriter {
  public:
-  __device__ __forceinline__ U64 publish(const FusedArguments& p, const SharedView& shared, int token, int begin,
-                                         int end) {
-    const int lane = threadIdx.x % 32;
-    // Groups do not cross the 64 super-blocks of a word: one scale a token serves at most 64, the others begin at
-    // multiples of 16.
-    const U64* flags = p.outlierBlocks + static_cast<I64>(begin / 64) * p.mPadded + token;
-    U64 any = 0;
+  __device__ __forceinline__ void publish(const FusedArguments& p, const SharedView& shared, int token, int begin,
+                                          int end) {
+    const int lane = threadIdx.x % 32, first = begin / kWordBlocks;
+    // Usually no token has outliers, which one round of loads tells: the ring of activations must not run dry.
+    U32 tokens = 0;
 #pragma unroll
-    for (int t = 0; t < kTokens; t += 32) {
-      if (t + lane < kTokens) any |= __ldcg(flags + t + lane);
+    for (int t = 0; t < kTokens; t += 128) {
+      if (t + 4 * lane < kTokens) tokens |= __ldcg(reinterpret_cast<const U32*>(p.outlierTokens + token + t) + lane);
     }
-    const U64 mask = any >> (begin % 64) & (~0ull >> (64 - (end - begin)));
-    const U32 low = __reduce_or_sync(~0u, static_cast<U32>(mask));
-    const U32 high = __reduce_or_sync(~0u, static_cast<U32>(mask >> 32));
-    if (lane == 0) {
-      storeShared2(shared.mask(ring_.stage), low, high);
-      barrierArrive(shared.fullMask(ring_.stage));
+    const bool hasOutliers = __any_sync(~0u, tokens != 0);
+#pragma unroll 1
+    for (int word = first; word * kWordBlocks < end; ++word) {
+      U64 any = 0;
+      if (hasOutliers) {
+        const U64* flags = p.outlierChunks + static_cast<I64>(word) * p.mPadded + token;
+#pragma unroll
+        for (int t = 0; t < kTokens; t += 32) {
+          if (t + lane < kTokens) any |= __ldcg(flags + t + lane);
+        }
+        any &= wordMask(word, begin, end);
+      }
+      const U32 low = __reduce_or_sync(~0u, static_cast<U32>(any));
+      const U32 high = __reduce_or_sync(~0u, static_cast<U32>(any >> 32));
+      if (lane == 0) storeShared2(shared.mask(ring_.stage) + 8 * (word - first), low, high);
     }
+    if (lane == 0) barrierArrive(shared.fullMask(ring_.stage));
     ring_.advance<kMaskSlots>();
-    return low | static_cast<U64>(high) << 32;
   }
 
  private:
   RingPosition ring_;
 };
 
-/// Walks the super-blocks of a segment in the order in which they are multiplied: visit(super-block, pass, whether it
-/// is the last one of the pass over its group). nextMask() gives the mask of a group after its first pass.
-template <typename NextMask, typename Visit>
-__device__ __forceinline__ void visitBlocks(const Segment& segment, NextMask nextMask, Visit visit) {
+/// Walks the super-blocks of a segment in the order in which they are multiplied: visit(super-block, bits of the chunks
+/// that are, pass, whether it is the last one of the pass over its group).
+template <typename Visit>
+__device__ __forceinline__ void visitBlocks(const Segment& segment, MaskReader& masks, Visit visit) {
   if constexpr (!kIsS8) {
-    for (int block = segment.begin; block < segment.end; ++block)
-      visit(block, 0, block + 1 == groupEnd(block, segment));
+    for (int block = segment.begin; block < segment.end; ++block) {
+      visit(block, 15, 0, block + 1 == groupEnd(block, segment));
+    }
   } else {
     for (int begin = segment.begin; begin < segment.end;) {
       const int end = groupEnd(begin, segment);
-      U64 mask = ~0ull >> (64 - (end - begin));
 #pragma unroll 1
-      for (int pass = 0; pass < 2; ++pass) {
+      for (int block = begin; block < end; ++block) visit(block, 15, 0, block + 1 == end);
+      const U32 words = masks.next();
+#pragma unroll 1
+      for (int word = begin / kWordBlocks; word * kWordBlocks < end; ++word) {
+        U64 mask = loadMask(words, word - begin / kWordBlocks);
 #pragma unroll 1
         while (mask != 0) {
-          const int block = begin + __ffsll(static_cast<I64>(mask)) - 1;
-          mask &= mask - 1;
-          visit(block, pass, mask == 0);
+          int block;
+          const U32 chunks = takeBlock(mask, word, block);
+          visit(block, chunks, 1, mask == 0 && (word + 1) * kWordBlocks >= end);
         }
-        if (pass == 0) mask = nextMask();
       }
       begin = end;
     }

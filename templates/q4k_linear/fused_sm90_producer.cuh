@@ -20,19 +20,16 @@ __device__ __forceinline__ void produceWeights(const FusedArguments& p, const Te
   MaskReader masks(shared);
   for (Segment segment; walker.next(p.schedule, segment);) {
     const int row = segment.tile / p.schedule.tokenTiles * kRows;
-    visitBlocks(
-        segment, [&] { return masks.next(); },
-        [&](int block, int, bool) {
-          const U32 full = shared.fullW(ring.stage);
-          barrierWait(shared.emptyW(ring.stage), ring.phase ^ 1);
-          barrierArriveExpect(full, kWarpgroups * kUnitBytes);
+    visitBlocks(segment, masks, [&](int block, U32, int, bool) {
+      const U32 full = shared.fullW(ring.stage);
+      barrierWait(shared.emptyW(ring.stage), ring.phase ^ 1);
+      barrierArriveExpect(full, kWarpgroups * kUnitBytes);
 #pragma unroll
-          for (int u = 0; u < kWarpgroups; ++u) {
-            tmaLoad2d(shared.w(ring.stage) + u * kUnitBytes, &map, block * kBlockBytes, row + u * 64, full,
-                      kEvictNormal);
-          }
-          ring.advance<kStagesW>();
-        });
+      for (int u = 0; u < kWarpgroups; ++u) {
+        tmaLoad2d(shared.w(ring.stage) + u * kUnitBytes, &map, block * kBlockBytes, row + u * 64, full, kEvictNormal);
+      }
+      ring.advance<kStagesW>();
+    });
   }
 }
 
@@ -42,38 +39,41 @@ __device__ __forceinline__ void produceActivations(const FusedArguments& p, cons
   waitForPreviousKernel();
   SegmentWalker walker(p.schedule);
   RingPosition ring;
-  MaskWriter masks;
+  MaskReader masks(shared);
+  MaskWriter writer;
   const bool isLeader = threadIdx.x % 32 == 0;
   for (Segment segment; walker.next(p.schedule, segment);) {
     const int token = segment.tile % p.schedule.tokenTiles * kTokens;
-    U64 mask = 0;
-    visitBlocks(
-        segment, [&] { return mask; },
-        [&](int block, int pass, bool isLast) {
+    visitBlocks(segment, masks, [&](int block, U32 chunks, int pass, bool isLast) {
 #pragma unroll 1
-          for (int piece = 0; piece < kStagesPerBlock; ++piece) {
-            const U32 full = shared.fullX(ring.stage);
-            const bool scales = kPromotes && isLast && piece == kStagesPerBlock - 1;
-            barrierWait(shared.emptyX(ring.stage), ring.phase ^ 1);
-            if (isLeader) {
-              barrierArriveExpect(full, kBytesX + (scales ? kBytesScales : 0));
-              // The outliers' upper bits lie behind all tokens' lower ones.
-              tmaLoad2d(shared.x(ring.stage), &map, (block * kStagesPerBlock + piece) * kStageK, token + pass * p.m,
-                        full, kEvictLast);
-              if (scales) {
-                const float* source = p.tokenScales + static_cast<I64>(block / kGroupBlocks) * p.mPadded + token;
-                bulkLoad(shared.tokenScales(ring.stage), source, kBytesScales, full);
-              }
-            }
-            ring.advance<kStagesX>();
+      for (int piece = 0; piece < kStagesPerBlock; ++piece) {
+        constexpr U32 kPieceChunks = (1 << kChunksPerStage) - 1;
+        const U32 full = shared.fullX(ring.stage);
+        // A stage without a chunk that is multiplied stays empty, but is passed on: positions do not depend on data.
+        const bool isUsed = !kIsS8 || (chunks >> piece * kChunksPerStage & kPieceChunks) != 0;
+        const bool scales = kPromotes && isLast && piece == kStagesPerBlock - 1;
+        barrierWait(shared.emptyX(ring.stage), ring.phase ^ 1);
+        if (isLeader) {
+          barrierArriveExpect(full, (isUsed ? kBytesX : 0) + (scales ? kBytesScales : 0));
+          // The outliers' upper bits lie behind all tokens' lower ones.
+          if (isUsed) {
+            tmaLoad2d(shared.x(ring.stage), &map, (block * kStagesPerBlock + piece) * kStageK, token + pass * p.m, full,
+                      kEvictLast);
           }
-          // As soon as the ring is full, so that neither the first products wait for copies nor anyone for the mask.
-          if constexpr (kIsS8) {
-            const int begin = groupBegin(block, segment), end = groupEnd(block, segment);
-            const bool isFull = block + 1 == min(begin + kStagesX / kStagesPerBlock, end);
-            if (pass == 0 && isFull) mask = masks.publish(p, shared, token, begin, end);
+          if (scales) {
+            const float* source = p.tokenScales + static_cast<I64>(block / kGroupBlocks) * p.mPadded + token;
+            bulkLoad(shared.tokenScales(ring.stage), source, kBytesScales, full);
           }
-        });
+        }
+        ring.advance<kStagesX>();
+      }
+      // As soon as the ring is full, so that neither the first products wait for copies nor anyone for the mask.
+      if constexpr (kIsS8) {
+        const int begin = groupBegin(block, segment), end = groupEnd(block, segment);
+        const bool isFull = block + 1 == min(begin + kStagesX / kStagesPerBlock, end);
+        if (pass == 0 && isFull) writer.publish(p, shared, token, begin, end);
+      }
+    });
   }
 }
 
@@ -91,31 +91,28 @@ __device__ __forceinline__ void produceTable(const FusedArguments& p, const Shar
       inverse[u] = kIsBf16 ? 1.0f : kTopWeight * __ldg(p.rowInverses + row + u * 64);
       RowFactors::prefetch(p, row + u * 64);
     }
-    visitBlocks(
-        segment, [&] { return masks.next(); },
-        [&](int, int, bool) {
-          barrierWait(shared.fullW(ring.stage), ring.phase);
+    visitBlocks(segment, masks, [&](int, U32, int, bool) {
+      barrierWait(shared.fullW(ring.stage), ring.phase);
 #pragma unroll
-          for (int u = 0; u < kWarpgroups; ++u) {
-            const int tileRow = u * 64 + thread;
-            const BlockFactors f = unpackFactors(loadShared4(shared.w(ring.stage) + tileRow * kBlockBytes), inverse[u]);
+      for (int u = 0; u < kWarpgroups; ++u) {
+        const int tileRow = u * 64 + thread;
+        const BlockFactors f = unpackFactors(loadShared4(shared.w(ring.stage) + tileRow * kBlockBytes), inverse[u]);
 #pragma unroll
-            for (int c = 0; c < 4; ++c) {
-              const U32 entry = shared.table(ring.stage) + tableOffset(c, tileRow);
-              if constexpr (kIsBf16) {
-                const float4 v = factorsBf16(f, c);
-                storeShared4(entry, __float_as_uint(v.x), __float_as_uint(v.y), __float_as_uint(v.z),
-                             __float_as_uint(v.w));
-              } else {
-                const uint2 v = factorsHalf(f, c);
-                storeShared2(entry, v.x, v.y);
-              }
-            }
+        for (int c = 0; c < 4; ++c) {
+          const U32 entry = shared.table(ring.stage) + tableOffset(c, tileRow);
+          if constexpr (kIsBf16) {
+            const float4 v = factorsBf16(f, c);
+            storeShared4(entry, __float_as_uint(v.x), __float_as_uint(v.y), __float_as_uint(v.z), __float_as_uint(v.w));
+          } else {
+            const uint2 v = factorsHalf(f, c);
+            storeShared2(entry, v.x, v.y);
           }
-          __syncwarp();
-          if (thread % 32 == 0) barrierArrive(shared.fullTable(ring.stage));
-          ring.advance<kStagesW>();
-        });
+        }
+      }
+      __syncwarp();
+      if (thread % 32 == 0) barrierArrive(shared.fullTable(ring.stage));
+      ring.advance<kStagesW>();
+    });
   }
 }
 

@@ -26,7 +26,7 @@ std::int64_t FusedTile::sharedBytes(std::int64_t stagesX) const {
   const std::int64_t table = 4 * rows() * (isBf16() ? 16 : 8);
   const std::int64_t scales = promotes() ? tokens * 4 : 0;
   const std::int64_t barriers =
-      8 * (3 * stagesW + 2 * stagesX + (isS8() ? 16 : 0) + (cluster() > 1 ? 1 + warpgroups : 0));  // s8: with masks
+      8 * (3 * stagesW + 2 * stagesX + (isS8() ? 8 * (promotes() ? 2 : 5) : 0) + (cluster() > 1 ? 1 + warpgroups : 0));
   return stagesX * (tokens * 128 + scales) + warpgroups * store + stagesW * (rows() * 144 + table) + barriers + 1024;
 }
 
@@ -51,7 +51,7 @@ std::int64_t FusedTile::registersWanted() const {
 
 std::int64_t FusedTile::registersGiven() const {
   if (spareThreads() > 0) return 168;
-  return warpgroups <= 2 ? 232 : warpgroups == 3 ? 152 : warpgroups == 4 ? 104 : 88;
+  return warpgroups <= 2 ? 224 : warpgroups == 3 ? 152 : warpgroups == 4 ? 104 : 80;
 }
 
 double FusedTile::predictMicroseconds(const LinearShape& shape, const DeviceInfo& device) const {

@@ -7,9 +7,9 @@
 //         weights.
 //   s8    s = max |x| / 127, unless max |x| is more than kUsual times the mean of |x|: outliers. Then s is kUsual means
 //         / 127, or max |x| / 8128 if that is more, and what rounds to more than 127 units is stored as 64 h + l, l in
-//         the matrix of all values and h in a second one, which is zero elsewhere. A bit per token and super-block says
-//         where h is not (fused_sm90_outliers.cuh reads both). One scale for everything instead would err by 5 to 7 %
-//         where 0.5 % of the channels are 30 times as large as the others.
+//         the matrix of all values and h in a second one, which is zero elsewhere. A bit per token and 64 k says where
+//         h is not (fused_sm90_outliers.cuh reads both). One scale for everything instead would err by 5 to 7 % where
+//         0.5 % of the channels are 30 times as large as the others.
 //
 // A group of zeros gets the scale 0 and zeros.
 //
@@ -21,16 +21,15 @@
 
 // Parameters: kArithmetic (0 s8, 1 e4m3), kScaleK (0 a scale per token, 4096 one per token and as many k).
 static_assert(kArithmetic == 0 || kArithmetic == 1, "activations are s8 or e4m3");
-static_assert(kScaleK == 0 || kScaleK == 4096, "a group of 16 super-blocks has its flags in 16 bits");
+static_assert(kScaleK == 0 || kScaleK == 4096, "a group of 16 super-blocks has its flags in one word");
 
 namespace tilewright {
 
 constexpr bool kIsS8 = kArithmetic == 0;
 constexpr float kTopActivation = kIsS8 ? 127.0f : 448.0f;
 constexpr int kBlockVectors = kBlockWeights / 8;  // of a super-block, and of a warp
-constexpr int kPieceBlocks = 16;                  // super-blocks whose flags one thread writes
-constexpr int kPieceVectors = kPieceBlocks * kBlockVectors;
-constexpr int kWordPieces = 4;     // of a U64 of flags
+constexpr int kWordBlocks = 16;                   // super-blocks of a word of flags, four bits each
+constexpr int kWordVectors = kWordBlocks * kBlockVectors;
 constexpr float kUsual = 8.0f;     // means of |x|: 6.4 deviations of normal values, which no tame row reaches
 constexpr float kTopSplit = 8128;  // 64 times the largest h
 
@@ -38,7 +37,8 @@ struct QuantizeArguments {
   const uint4* x;      // [m, k] BF16, rows of xStride vectors of 8
   uint2* quantized;    // [m, k] bytes; s8: then as many of the upper bits
   float* scales;       // [m padded], or [k / kScaleK rounded up, m padded]
-  U16* outlierBlocks;  // s8: bits of 16 super-blocks each, [blocks / 64 rounded up, m padded, 4]
+  U8* outlierTokens;   // s8: [m padded], not 0 for a token with outliers
+  U64* outlierChunks;  // s8: a bit per 64 k, [blocks / 16 rounded up, m padded]
   U32* counters;       // to be zeroed for the product
   I64 xStride;         // vectors
   I32 m, k, mPadded, counterCount;
@@ -149,10 +149,10 @@ __device__ __forceinline__ void clearForProduct(const QuantizeArguments& p) {
     p.scales[static_cast<I64>(i / padding) * p.mPadded + p.m + i % padding] = 0.0f;
   }
   if constexpr (kIsS8) {
-    const int words = ceilDiv(p.k, kWordPieces * kPieceBlocks * kBlockWeights);
-    U64* flags = reinterpret_cast<U64*>(p.outlierBlocks);
+    const int words = ceilDiv(p.k, kWordBlocks * kBlockWeights);
+    for (int i = thread; i < padding; i += threads) p.outlierTokens[p.m + i] = 0;
     for (int i = thread; i < padding * words; i += threads) {
-      flags[static_cast<I64>(i / padding) * p.mPadded + p.m + i % padding] = 0;
+      p.outlierChunks[static_cast<I64>(i / padding) * p.mPadded + p.m + i % padding] = 0;
     }
   }
 }
@@ -163,14 +163,14 @@ __device__ __forceinline__ float& scaleOf(const QuantizeArguments& p, int token,
 }
 
 /// Where the flags of 16 super-blocks are kept.
-__device__ __forceinline__ U16& flagsOf(const QuantizeArguments& p, int token, int piece) {
-  return p
-      .outlierBlocks[(static_cast<I64>(piece / kWordPieces) * p.mPadded + token) * kWordPieces + piece % kWordPieces];
+__device__ __forceinline__ U64& flagsOf(const QuantizeArguments& p, int token, int word) {
+  return p.outlierChunks[static_cast<I64>(word) * p.mPadded + token];
 }
 
-/// Stores vector i of a token, and the super-block's bit in `flags`, in shared memory, if it has outliers.
+/// Stores vector i of a token; chunks of the warp's super-block that have outliers get their bits in `flags`, in shared
+/// memory.
 __device__ __forceinline__ void storeVector(const QuantizeArguments& p, int token, int i, uint4 v, const Scale& scale,
-                                            U32& flags) {
+                                            U64& flags) {
   const I64 at = static_cast<I64>(token) * (p.k / 8) + i;
   if constexpr (!kIsS8) {
     p.quantized[at] = quantize8(v, scale.inverse);
@@ -186,8 +186,13 @@ __device__ __forceinline__ void storeVector(const QuantizeArguments& p, int toke
     split2(v.z, scale.inverse, 0, l.y, h.y), split2(v.w, scale.inverse, 2, l.y, h.y);
     p.quantized[at] = l;
     *upper = h;
-    if (__any_sync(~0u, (h.x | h.y) != 0) && threadIdx.x % 32 == 0) {
-      atomicOr(&flags, 1u << (i / kBlockVectors % kPieceBlocks));
+    // Eight lanes hold a chunk.
+    const U32 lanes = __ballot_sync(~0u, (h.x | h.y) != 0);
+    if (lanes != 0 && threadIdx.x % 32 == 0) {
+      U64 chunks = 0;
+#pragma unroll
+      for (int c = 0; c < 4; ++c) chunks |= static_cast<U64>((lanes >> 8 * c & 255) != 0) << c;
+      atomicOr(&flags, chunks << 4 * (i / kBlockVectors % kWordBlocks));
     }
   }
 }
@@ -195,9 +200,9 @@ __device__ __forceinline__ void storeVector(const QuantizeArguments& p, int toke
 /// kSteps vectors of 8 values per thread cover a token. Whole warps drop out together: k is a multiple of 256.
 template <int kSteps>
 __device__ __forceinline__ void quantizeToken(const QuantizeArguments& p) {
-  constexpr int kPieces = roundUp(kSteps * 1024 / kPieceVectors, kWordPieces);
+  constexpr int kWords = kSteps * 1024 / kWordVectors;
   __shared__ Magnitude partials[kSteps * 32];
-  __shared__ U32 pieces[kPieces];
+  __shared__ U64 flags[kWords];
   letNextKernelStart();
   clearForProduct(p);
   const int token = blockIdx.x, vectors = p.k / 8;
@@ -209,7 +214,7 @@ __device__ __forceinline__ void quantizeToken(const QuantizeArguments& p) {
     const int i = threadIdx.x + s * blockDim.x;
     v[s] = i < vectors ? x[i] : make_uint4(0, 0, 0, 0);
   }
-  if (threadIdx.x < kPieces) pieces[threadIdx.x] = 0;
+  if (threadIdx.x < kWords) flags[threadIdx.x] = 0;
 
   if constexpr (kScaleK == 0) {
     Magnitude magnitude;
@@ -221,7 +226,7 @@ __device__ __forceinline__ void quantizeToken(const QuantizeArguments& p) {
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) {
       const int i = threadIdx.x + s * blockDim.x;
-      if (i < vectors) storeVector(p, token, i, v[s], scale, pieces[i / kPieceVectors]);
+      if (i < vectors) storeVector(p, token, i, v[s], scale, flags[i / kWordVectors]);
     }
   } else {
     // A warp's vectors are one super-block's; a group's super-blocks are added up by each warp that needs the sum.
@@ -236,32 +241,35 @@ __device__ __forceinline__ void quantizeToken(const QuantizeArguments& p) {
     __syncthreads();
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) {
-      const int i = threadIdx.x + s * blockDim.x, group = i / kPieceVectors;
+      const int i = threadIdx.x + s * blockDim.x, group = i / kWordVectors;
       if (i >= vectors) continue;
-      const int blocks = min(kPieceBlocks, p.k / kBlockWeights - group * kPieceBlocks);
-      const int mine = threadIdx.x % kPieceBlocks;
-      Magnitude magnitude = mine < blocks ? partials[group * kPieceBlocks + mine] : Magnitude{};
-      magnitude.addLanes<kPieceBlocks>();
+      const int blocks = min(kWordBlocks, p.k / kBlockWeights - group * kWordBlocks);
+      const int mine = threadIdx.x % kWordBlocks;
+      Magnitude magnitude = mine < blocks ? partials[group * kWordBlocks + mine] : Magnitude{};
+      magnitude.addLanes<kWordBlocks>();
       const Scale scale(magnitude, blocks * kBlockWeights);
-      if (i % kPieceVectors == 0) scaleOf(p, token, group) = scale.scale;
-      storeVector(p, token, i, v[s], scale, pieces[group]);
+      if (i % kWordVectors == 0) scaleOf(p, token, group) = scale.scale;
+      storeVector(p, token, i, v[s], scale, flags[group]);
     }
   }
 
   if constexpr (kIsS8) {
     __syncthreads();
-    const int words = ceilDiv(vectors, kPieceVectors * kWordPieces);
-    if (threadIdx.x < words * kWordPieces) flagsOf(p, token, threadIdx.x) = static_cast<U16>(pieces[threadIdx.x]);
+    const bool isWord = threadIdx.x < ceilDiv(vectors, kWordVectors);
+    if (isWord) flagsOf(p, token, threadIdx.x) = flags[threadIdx.x];
+    const bool hasOutliers = __any_sync(~0u, isWord && flags[isWord ? threadIdx.x : 0] != 0);
+    if (threadIdx.x == 0) p.outlierTokens[token] = hasOutliers;
   }
 }
 
 /// Tokens too long for registers: x is read twice.
 __device__ __forceinline__ void quantizeLongToken(const QuantizeArguments& p) {
   __shared__ Magnitude partials[32];
-  __shared__ U32 flags;  // of a piece
+  __shared__ U64 flags;  // of a word
+  bool hasOutliers = false;
   letNextKernelStart();
   clearForProduct(p);
-  const int token = blockIdx.x, vectors = p.k / 8, group = kScaleK == 0 ? vectors : kPieceVectors;
+  const int token = blockIdx.x, vectors = p.k / 8, group = kScaleK == 0 ? vectors : kWordVectors;
   const uint4* x = p.x + token * p.xStride;
   for (int begin = 0; begin < vectors; begin += group) {
     const int end = min(begin + group, vectors);
@@ -271,20 +279,21 @@ __device__ __forceinline__ void quantizeLongToken(const QuantizeArguments& p) {
     const Scale scale(magnitude, (end - begin) * 8);
     if (threadIdx.x == 0) scaleOf(p, token, begin / group) = scale.scale;
 
-    const int step = kIsS8 ? kPieceVectors : group;
-    for (int piece = begin; piece < end; piece += step) {
+    const int step = kIsS8 ? kWordVectors : group;
+    for (int word = begin; word < end; word += step) {
       if (threadIdx.x == 0) flags = 0;
       __syncthreads();  // `partials` is free from here on, too
-      for (int i = piece + threadIdx.x; i < min(piece + step, end); i += blockDim.x) {
+      for (int i = word + threadIdx.x; i < min(word + step, end); i += blockDim.x) {
         storeVector(p, token, i, x[i], scale, flags);
       }
       __syncthreads();
-      if (kIsS8 && threadIdx.x == 0) flagsOf(p, token, piece / step) = static_cast<U16>(flags);
+      if (kIsS8 && threadIdx.x == 0) {
+        flagsOf(p, token, word / step) = flags;
+        hasOutliers |= flags != 0;
+      }
     }
   }
-  if (kIsS8 && threadIdx.x == 0) {
-    for (int piece = ceilDiv(vectors, kPieceVectors); piece % kWordPieces != 0; ++piece) flagsOf(p, token, piece) = 0;
-  }
+  if (kIsS8 && threadIdx.x == 0) p.outlierTokens[token] = hasOutliers;
 }
 
 }  // namespace tilewright
