@@ -24,6 +24,7 @@ def arguments():
     parser.add_argument("--only", nargs="+", choices=("conformance", "linear", "attention", "decode"),
                         default=("conformance", "linear", "attention", "decode"))
     parser.add_argument("--target", default="sm_90a", help="what the conformance suite's kernels are compiled for")
+    parser.add_argument("--cubins", type=pathlib.Path, help="folder that keeps the conformance suite's kernels (a temporary one)")
     parser.add_argument("--suite", nargs=argparse.REMAINDER, default=[], help="the rest goes to the conformance suite, such as --huge")
     parser.add_argument("--database", type=pathlib.Path, nargs="*", default=[], help="tuning databases, the first one first")
     parser.add_argument("--tune", type=int, default=0, metavar="SECONDS", help="tune the tables' rows into a new database first")
@@ -54,7 +55,7 @@ def main():
     healthy = True
     if "conformance" in options.only:
         import conformance
-        healthy = conformance.run(options.build, options.target, options.suite)
+        healthy = conformance.run(options.build, options.target, options.suite, options.cubins)
     tables = [name for name in options.only if name != "conformance"]
     if not tables:
         return 0 if healthy else 1

@@ -4,13 +4,14 @@ Most of a case's time is spent by the host, on random operands and double-precis
 several processes that share the GPU. The kernels are compiled once before, on all cores, into a folder that all of them read.
 """
 import concurrent.futures
+import contextlib
 import os
 import pathlib
 import re
 import subprocess
 import tempfile
 
-PROCESSES = max(1, min(8, (os.cpu_count() or 1) // 2))
+PROCESSES = max(1, min(12, (os.cpu_count() or 1) * 3 // 4))
 
 
 def _shard(command, index, count):
@@ -18,10 +19,11 @@ def _shard(command, index, count):
     return subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def run(build, target, arguments=(), processes=PROCESSES):
-    """True if every case passed on cuda:0 and at least one ran. `arguments` go to the suite, such as --huge."""
+def run(build, target, arguments=(), kept=None, processes=PROCESSES):
+    """True if every case passed on cuda:0 and at least one ran. `arguments` go to the suite, such as --huge; kernels are looked
+    for in the folder `kept`, and stay there."""
     program = build / "tests/conformance/conformance_gpu"
-    with tempfile.TemporaryDirectory(prefix="gpu_check_") as folder:
+    with contextlib.nullcontext(kept) if kept else tempfile.TemporaryDirectory(prefix="gpu_check_") as folder:
         cubins = ["--cubins", str(pathlib.Path(folder)), *arguments]
         subprocess.run([program, "--compile-only", "--target", target, *cubins], stdout=subprocess.DEVNULL, check=False)
         command = [program, "--device", "cuda:0", "--gtest_brief=1", *cubins]
