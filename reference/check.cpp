@@ -92,6 +92,10 @@ Result<Verdict> checkLinear(const Expectation& expected, Precision precision, co
   const LinearSamples& samples = expected.linear();
   const bool structured = isStructured(expected.options());
   const double limit = linearNrmseLimit(expected.problem(), precision, expected.options());
+  // A column's energy lies in the few outlier channels. Where weights of any size meet, a row of W may have only small
+  // ones there, which its common step rounds as coarsely as the large ones: such a column errs by more than its share.
+  const bool hasUnevenColumns =
+      expected.options().activations == Activations::kOutliers && expected.options().weights == Weights::kAnyBits;
   const std::int64_t n = expected.problem().linear.n;
   Judge judge;
   std::vector<Line> columnLines(samples.columns.size());
@@ -120,7 +124,7 @@ Result<Verdict> checkLinear(const Expectation& expected, Precision precision, co
     }
   }
   for (std::size_t c = 0; c < columnLines.size(); ++c) {
-    if (!structured && columnLines[c].exceeds(limit)) {
+    if (!structured && !hasUnevenColumns && columnLines[c].exceeds(limit)) {
       judge.fault("column {} of out has a normalized error of {:.3g}, the limit is {:.3g}", samples.columns[c].index,
                   columnLines[c].relative(), limit);
     }

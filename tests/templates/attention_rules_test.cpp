@@ -84,8 +84,9 @@ std::vector<Winner> winners() {
     return {
         {"tile_m", tileM}, {"tile_n", tileN}, {"cluster", cluster}, {"pack_heads", packHeads}, {"schedule", schedule}};
   };
-  const auto rows = [](std::int64_t rowTile, std::int64_t cluster) -> std::vector<Configuration::Entry> {
-    return {{"row_tile", rowTile}, {"cluster", cluster}};
+  const auto rows = [](std::int64_t rowTile, std::int64_t cluster,
+                       std::int64_t tileN) -> std::vector<Configuration::Entry> {
+    return {{"row_tile", rowTile}, {"cluster", cluster}, {"tile_n", tileN}};
   };
   constexpr auto kTma = attentionTmaSm90;
   constexpr auto kDecode = attentionDecodeSm90;
@@ -107,12 +108,12 @@ std::vector<Winner> winners() {
           {attention(1, 32, 8, 64, 16384, 16384), kTma, tma(192, 128, 1, 2, 1)},
           {attention(1, 8, 8, 256, 16384, 16384), kTma, tma(128, 80, 1, 1, 1)},
           {attention(1, 16, 8, 256, 8192, 8192), kTma, tma(128, 80, 2, 1, 1)},
-          {attention(1, 32, 8, 128, 1, 1024), kDecode, rows(16, 8)},
-          {attention(1, 32, 8, 128, 1, 4096), kDecode, rows(16, 8)},
-          {attention(1, 32, 8, 128, 1, 16384), kDecode, rows(16, 8)},
-          {attention(1, 32, 8, 128, 1, 65536), kDecode, rows(16, 8)},
-          {attention(16, 32, 8, 128, 1, 16384), kDecode, rows(16, 1)},
-          {attention(1, 32, 8, 128, 16, 1024), kDecode, rows(64, 8)}};
+          {attention(1, 32, 8, 128, 1, 1024), kDecode, rows(16, 8, 64)},
+          {attention(1, 32, 8, 128, 1, 4096), kDecode, rows(16, 8, 128)},
+          {attention(1, 32, 8, 128, 1, 16384), kDecode, rows(16, 8, 128)},
+          {attention(1, 32, 8, 128, 1, 65536), kDecode, rows(16, 8, 128)},
+          {attention(16, 32, 8, 128, 1, 16384), kDecode, rows(16, 1, 64)},
+          {attention(1, 32, 8, 128, 16, 1024), kDecode, rows(64, 8, 32)}};
 }
 
 // The card's default without a tuning database is what measured best.
