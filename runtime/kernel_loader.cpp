@@ -66,6 +66,9 @@ Result<std::pair<Binary, std::string>> KernelLoader::obtain(const Template& kern
     if (found && accepts(*found, *buildCache_)) {
       return std::pair{std::move(*found), "database " + buildCache_->path().string()};
     }
+    if (!found && found.error().code != ErrorCode::kNotFound) {
+      warnings.push_back(fmt::format("{}: passed over {}", buildCache_->path().string(), found.error().message));
+    }
   }
   for (const Compiler* compiler : compilers_) {
     if (!compiler->handles(request.kind, request.target)) continue;

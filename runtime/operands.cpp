@@ -6,6 +6,8 @@
 #include <span>
 #include <string_view>
 
+#include "base/integer.h"
+
 namespace tilewright {
 namespace {
 
@@ -77,10 +79,6 @@ bool isAligned(const void* pointer) {
 }
 bool isAligned(std::int64_t strideElements) {
   return strideElements > 0 && strideElements * kBf16Bytes % kAligned == 0;
-}
-
-std::int64_t roundUp(std::int64_t value, std::int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
 }
 
 /// A single row has any stride.

@@ -172,7 +172,6 @@ Result<void> Runtime::checkAddresses(const Plan& plan, const Operands& operands,
     return {};
   };
   TW_TRY(check({{"workspace", buffers.workspace}, {"prepared", buffers.prepared}}));
-  TW_TRY(check({{"activations", buffers.activations}}));
   if (plan.problem_.isLinear()) {
     TW_TRY(check({{"x", linear.x}, {"w", linear.w}, {"bias", linear.bias}, {"out", linear.out}}));
   } else {
@@ -205,6 +204,10 @@ Result<void> Runtime::launch(const Plan& plan, const Operands& given, const Laun
   if (!run->addressesChecked_.load(std::memory_order_relaxed)) {
     TW_TRY(checkAddresses(*run, operands, buffers));
     run->addressesChecked_.store(true, std::memory_order_relaxed);
+  }
+  if (activations != nullptr && !run->givenActivationsChecked_.load(std::memory_order_relaxed)) {
+    TW_TRY(checkAddress("activations", activations));
+    run->givenActivationsChecked_.store(true, std::memory_order_relaxed);
   }
 
   const Candidate& choice = run->choice_;

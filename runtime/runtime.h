@@ -83,7 +83,8 @@ class Plan {
   const Plan* anyAlignment_ = nullptr;
   std::vector<std::string> warnings_;
   mutable std::atomic<bool> addressesChecked_ = false;
-  mutable std::atomic<bool> activationsChecked_ = false;
+  mutable std::atomic<bool> activationsChecked_ = false;       // what quantizeActivations() fills
+  mutable std::atomic<bool> givenActivationsChecked_ = false;  // what a launch is given
 };
 
 /// The caller's memory of one call, on the device.

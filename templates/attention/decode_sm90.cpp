@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/integer.h"
 #include "templates/attention/tensor_maps.h"
 #include "templates/sources.h"
 
@@ -16,13 +17,6 @@ constexpr std::string_view kCombineSource = "templates/attention/decode_sm90_com
 constexpr std::int64_t kMaximumRows = 16;
 constexpr std::int64_t kUsefulBytes = 128 << 10;  // in flight per SM; more gained nothing
 constexpr std::uint32_t kCombineThreads = 256;
-
-constexpr std::int64_t roundUp(std::int64_t value, std::int64_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
-constexpr std::int64_t ceilDiv(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
 
 /// The kernels' Params. Strides in elements.
 struct ParamsArgument {

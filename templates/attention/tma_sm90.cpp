@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/integer.h"
 #include "templates/attention/tensor_maps.h"
 #include "templates/common/wgmma_overloads.h"
 #include "templates/sources.h"
@@ -16,13 +17,6 @@ namespace {
 constexpr std::string_view kSource = "templates/attention/tma_sm90.cu";
 
 enum Schedule : std::int64_t { kStatic, kDynamic, kStreamK };
-
-constexpr std::int64_t roundUp(std::int64_t value, std::int64_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
-constexpr std::int64_t ceilDiv(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
 
 /// The kernel's Params. Strides in elements.
 struct ParamsArgument {

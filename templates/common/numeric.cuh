@@ -65,16 +65,6 @@ __device__ __forceinline__ U32 fmaHalf2(U32 a, U32 b, U32 c) {
   asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(v) : "r"(a), "r"(b), "r"(c));
   return v;
 }
-__device__ __forceinline__ U32 mulHalf2(U32 a, U32 b) {
-  U32 v;
-  asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(v) : "r"(a), "r"(b));
-  return v;
-}
-__device__ __forceinline__ U32 subHalf2(U32 a, U32 b) {
-  U32 v;
-  asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(v) : "r"(a), "r"(b));
-  return v;
-}
 /// The larger magnitude of each half, without signs.
 __device__ __forceinline__ U32 maxAbsBf162(U32 a, U32 b) {
   U32 v;

@@ -1,11 +1,9 @@
 #include "templates/q4k_linear/fused_activations.h"
 
+#include "base/integer.h"
+
 namespace tilewright {
 namespace {
-
-std::int64_t roundUp(std::int64_t value, std::int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
 
 std::string_view formatOf(const FusedTile& tile) {
   if (tile.isS8()) return tile.promotes() ? "s8/4096" : "s8/token";
@@ -22,7 +20,8 @@ FusedActivations::FusedActivations(const FusedTile& tile, const LinearShape& sha
   mPadded = roundUp(shape.m, kStep) + kHighest - kStep;
   valueBytes = roundUp(shape.m * shape.k * (tile.isS8() ? 2 : 1), 256);
   scaleBytes = roundUp(mPadded * (tile.promotes() ? (shape.k + tile.scaleK - 1) / tile.scaleK : 1) * 4, 256);
-  flagBytes = tile.isS8() ? roundUp(mPadded * (1 + roundUp(shape.k / 256, 16) / 16 * 8), 256) : 0;
+  constexpr std::int64_t kWordK = 16 * 256;  // of a word of flags (q4k_block.cuh)
+  flagBytes = tile.isS8() ? roundUp(mPadded * (1 + ceilDiv(shape.k, kWordK) * 8), 256) : 0;
 }
 
 // Few tokens get long blocks, for latency, many get short ones, for occupancy.

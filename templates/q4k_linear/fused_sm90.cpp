@@ -8,6 +8,7 @@
 #include <array>
 #include <limits>
 
+#include "base/integer.h"
 #include "templates/common/wgmma_overloads.h"
 #include "templates/q4k_linear/fused_activations.h"
 #include "templates/q4k_linear/fused_tile.h"
@@ -30,10 +31,7 @@ constexpr int kProduct = kQuantizeKernels;
 // normal data 1.33 % at 6656, 1.39 % at 14336 and 1.43 % at 19968, where int8 allows 1.4 %. Sums of 127 . 126 a product
 // would wrap in s32 beyond 134217.
 constexpr std::int64_t kLongestS8 = 16384;
-
-std::int64_t roundUp(std::int64_t value, std::int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
+static_assert(kLongestS8 <= 4 * 4096, "the mask of a group's outliers has at most four words");
 
 // As the kernel declares it.
 struct FusedArguments {
@@ -182,10 +180,13 @@ std::optional<Refusal> FusedTemplate::refuses(const Problem& problem, const Devi
   }
   // Coordinates (of s8, those of both matrices of activations) and tile counts are 32-bit; products of them are not.
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() - 1024;
-  if (shape.n > kMost || shape.m > kMost / 2 || shape.k > kMost ||
-      (shape.n / 64 + 1) * (shape.m / 16 + 1) > std::int64_t{kMost}) {
-    return Refusal{"size", fmt::format("n = {}, m = {}: tiles of 64 rows and 16 tokens must be at most {}", shape.n,
-                                       shape.m, kMost)};
+  if (shape.n > kMost || shape.k > kMost || shape.m > kMost / 2) {
+    return Refusal{"size", fmt::format("n = {}, k = {}, m = {}: n and k must be at most {}, m at most {}", shape.n,
+                                       shape.k, shape.m, kMost, kMost / 2)};
+  }
+  if (const std::int64_t tiles = (shape.n / 64 + 1) * (shape.m / 16 + 1); tiles > kMost) {
+    return Refusal{"size", fmt::format("n = {}, m = {}: {} tiles of 64 rows and 16 tokens, must be at most {}", shape.n,
+                                       shape.m, tiles, kMost)};
   }
   return std::nullopt;
 }
@@ -363,9 +364,9 @@ std::vector<BuildRequest> FusedTemplate::buildRequests(const Problem& problem, c
   const WgmmaShape shape{type, static_cast<int>(tile.tokens), true};
   product.source += wgmmaOverloads(std::span(&shape, 1)) + include(kKernelSource) +
                     fmt::format(
-                        "static_assert(sizeof(FusedArguments) == {} && kThreads == {}, \"host and device "
-                        "disagree\");\n",
-                        sizeof(FusedArguments), tile.threads());
+                        "static_assert(sizeof(FusedArguments) == {} && kThreads == {} && kConsumerRegisters == {}, "
+                        "\"host and device disagree\");\n",
+                        sizeof(FusedArguments), tile.threads(), tile.registersGiven());
   return requests;
 }
 

@@ -6,11 +6,11 @@
 //
 // kArithmetic  A, accumulator                x                             result
 //   0, s8      round(126 w / r[row]), s32    s8 per token or part of k     acc . r[row] / 126 . s[token]
-//   1, e4m3    448 w / r[row], fp32          e4m3 per token                acc . r[row] / 448 . s[token]
+//   1, e4m3    448 w / r[row], fp32          e4m3 per token or part of k   acc . r[row] / 448 . s[token]
 //   2, bf16    w, fp32                       the caller's BF16             acc
 // r bounds |w| of a row; quantize.cu makes r, s and the 8-bit x. With one scale per row and token no offset term and no
-// group scale is left, and accumulators need no promotion. With kScaleK the s32 sums of as many k are added, scaled, to
-// fp32 sums.
+// group scale is left, and accumulators need no promotion. With kScaleK the sums of as many k (s32, or fp32 of e4m3)
+// are added, scaled, to fp32 sums.
 //
 // Tile: kWarpgroups x 64 rows, kTokens tokens. A block is persistent (split_schedule.cuh) and has one producer
 // warpgroup and kWarpgroups consumers:
@@ -25,14 +25,14 @@
 //   W ring  |sb 0|sb 1|...    full -> (table) -> consumers read nibbles -> empty, once their last product is issued
 //   x ring  |128 B|128 B|...  full -> wgmma reads it -> empty, after the wait
 //
-// s8 multiplies super-blocks in which a token has outliers once more, with the outliers' upper bits
+// s8 multiplies chunks of 64 k in which a token has outliers once more, with the outliers' upper bits
 // (fused_sm90_outliers.cuh).
 //
 // W streams before the kernel that quantizes x has ended (programmatic dependent launch); only the x producer and the
-// consumers wait for it; all wait where another call has quantized x. Epilogue: scale, bias, BF16, stmatrix.trans, TMA
-// store of 128-byte lines of out. Of a tile that is split along k, the accumulators go to the workspace and the last
-// block adds them up; or, with kCluster, each block of the cluster gets from the others what it lacks for its share of
-// the tokens (fused_sm90_finish.cuh).
+// consumers wait for it; all wait where the product is the call's first launch (FusedArguments::isFirst). Epilogue:
+// scale, bias, BF16, stmatrix.trans, TMA store of 128-byte lines of out. Of a tile that is split along k, the
+// accumulators go to the workspace and the last block adds them up; or, with kCluster, each block of the cluster gets
+// from the others what it lacks for its share of the tokens (fused_sm90_finish.cuh).
 //
 // Conversion and arithmetic: fused_sm90_convert.cuh; roles: fused_sm90_producer.cuh, fused_sm90_consumer.cuh.
 #include "templates/common/mbarrier.cuh"

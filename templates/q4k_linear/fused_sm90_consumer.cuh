@@ -86,7 +86,7 @@ __device__ __forceinline__ void multiply(Accumulator (&d)[kCount], const U32 (&a
     wgmmaBf16(d, a, x, 1);
 }
 
-/// sums += s32 accumulators, each column with its token's scale; accumulators start anew.
+/// sums += a group's accumulators, each column with its token's scale; accumulators start anew.
 template <int kCount>
 __device__ __forceinline__ void promote(float (&sums)[kCount], Accumulator (&accumulators)[kTokens / 2], U32 scales) {
 #pragma unroll

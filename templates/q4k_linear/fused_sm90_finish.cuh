@@ -231,7 +231,7 @@ __device__ __forceinline__ void finishSegment(const FusedArguments& p, const Ten
                        factors, own);
     }
     storeTile(p, mapOut, shared, warpgroup, row, token, factors, values);
-  } else if (segment.isWhole(p.schedule) || addUpParts < kIsS8 && !kPromotes > (p, warpgroup, segment.tile, values)) {
+  } else if (segment.isWhole(p.schedule) || addUpParts<kSumsAreIntegers>(p, warpgroup, segment.tile, values)) {
     storeTile(p, mapOut, shared, warpgroup, row, token, RowFactors(p, row), values);
   }
 }

@@ -16,12 +16,14 @@
 //   kStagesX      128-byte pieces in the x ring
 //   kCluster      blocks of a cluster that share a split tile; 1: parts go through the workspace
 //   kSpareThreads threads whose registers are left to a block beside this one, which quantizes x
+//   kSharedBytes  shared memory of a block, as the host computes it
 //   kRagged       1: n is no multiple of 8, so the last rows are stored without the copy engine
 static_assert(kArithmetic >= 0 && kArithmetic <= 2, "s8, e4m3 or bf16");
 static_assert(kScaleK == 0 || (kScaleK == 4096 && kArithmetic != 2), "bf16 has no scales");
 static_assert(kTokens % 16 == 0 && kTokens <= 256, "wgmma's N; activation stages keep the swizzle's 1024 bytes");
 static_assert(kWarpgroups >= 1 && kWarpgroups <= 5, "register budgets exist for 1 to 5 consumer warpgroups");
 static_assert(kStepK == 64 || kStepK == 128 || kStepK == 256, "a step is 1, 2 or 4 chunks of 64 k");
+static_assert(kBuffers == 1 || kBuffers == 2, "sets of A registers");
 static_assert(kBuffers == 1 || kStepK < 256, "two buffers alternate within a super-block");
 static_assert(kArithmetic != 2 || kBuffers == 1 || kStepK == 64,
               "the consumers give back one activation stage behind a double-buffered step: bf16 has 64 k in a stage");
@@ -31,6 +33,7 @@ namespace tilewright {
 constexpr bool kIsS8 = kArithmetic == 0;
 constexpr bool kIsBf16 = kArithmetic == 2;
 constexpr bool kPromotes = kScaleK != 0;
+constexpr bool kSumsAreIntegers = kIsS8 && !kPromotes;       // what a tile ends with, else fp32
 constexpr int kGroupBlocks = kPromotes ? kScaleK / 256 : 1;  // super-blocks of a scale, with kPromotes
 
 constexpr int kRows = kWarpgroups * 64;
@@ -99,6 +102,7 @@ constexpr int kOffsetBarriers = kOffsetMasks + 8 * kMaskWords * kMaskSlots;
 constexpr int kRingBarriers = 3 * kStagesW + 2 * kStagesX + kMaskSlots;
 constexpr int kBarriers = kRingBarriers + (kCluster > 1 ? 1 + kWarpgroups : 0);
 constexpr int kDeviceSharedBytes = kOffsetBarriers + 8 * kBarriers + 1024;  // 1024: alignment of the base
+static_assert(!kIsS8 || kStagesX / kStagesPerBlock + 4 <= kMaskSlots, "a mask is rewritten only when all have read it");
 static_assert(kDeviceSharedBytes == kSharedBytes, "shared memory as the host computes it");
 static_assert(kSharedBytes <= 232448, "shared memory of a block");
 

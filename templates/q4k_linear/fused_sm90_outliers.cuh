@@ -25,8 +25,7 @@
 
 namespace tilewright {
 
-constexpr int kUpperBits = 6;    // h counts units of 1 << kUpperBits
-constexpr int kWordBlocks = 16;  // super-blocks of a word of flags
+constexpr int kUpperBits = 6;  // h counts units of 1 << kUpperBits
 constexpr U64 kAllChunks = ~0ull;
 
 /// The bits of super-blocks [begin, end) in a word.

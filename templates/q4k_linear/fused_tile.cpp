@@ -5,8 +5,8 @@
 namespace tilewright {
 namespace {
 
-// Bytes of shared memory on sm_90: of a block, and what a block without dynamic shared memory takes of an SM's 1 KiB
-// more.
+// Shared memory on sm_90: the most that a block can have; and what the quantizing block beside it takes, 1 KiB that the
+// system keeps and at most 1 KiB of its own.
 constexpr std::int64_t kSharedLimit = 232448, kNeighbourBytes = 2048;
 
 }  // namespace

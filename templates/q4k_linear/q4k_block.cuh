@@ -16,6 +16,7 @@ namespace tilewright {
 
 constexpr int kBlockWeights = 256;
 constexpr int kBlockBytes = 144;
+constexpr int kWordBlocks = 16;    // super-blocks of a word of outlier flags, four bits each for its chunks of 64 k
 constexpr int kNibbleOffset = 16;  // bytes
 
 /// The factors of one super-block: byte j % 4 of word j / 4 belongs to sub-block j.

@@ -8,8 +8,8 @@
 //   s8    s = max |x| / 127, unless max |x| is more than kUsual times the mean of |x|: outliers. Then s is kUsual means
 //         / 127, or max |x| / 8128 if that is more, and what rounds to more than 127 units is stored as 64 h + l, l in
 //         the matrix of all values and h in a second one, which is zero elsewhere. A bit per token and 64 k says where
-//         h is not (fused_sm90_outliers.cuh reads both). One scale for everything instead would err by 5 to 7 % where
-//         0.5 % of the channels are 30 times as large as the others.
+//         h is not zero, a byte per token whether it has any (fused_sm90_outliers.cuh reads both). One scale for
+//         everything instead would err by 4 to 7 % where 0.5 % of the channels are 30 times as large as the others.
 //
 // A group of zeros gets the scale 0 and zeros.
 //
@@ -28,7 +28,6 @@ namespace tilewright {
 constexpr bool kIsS8 = kArithmetic == 0;
 constexpr float kTopActivation = kIsS8 ? 127.0f : 448.0f;
 constexpr int kBlockVectors = kBlockWeights / 8;  // of a super-block, and of a warp
-constexpr int kWordBlocks = 16;                   // super-blocks of a word of flags, four bits each
 constexpr int kWordVectors = kWordBlocks * kBlockVectors;
 constexpr float kUsual = 8.0f;     // means of |x|: 6.4 deviations of normal values, which no tame row reaches
 constexpr float kTopSplit = 8128;  // 64 times the largest h
@@ -141,18 +140,18 @@ __device__ __forceinline__ void split2(U32 pair, float inverse, int i, U32& lowe
 
 /// What the product finds zeroed: the counters of split tiles, and the scales of tokens past the last.
 __device__ __forceinline__ void clearForProduct(const QuantizeArguments& p) {
-  const int thread = blockIdx.x * blockDim.x + threadIdx.x;
-  const int threads = gridDim.x * blockDim.x;
-  for (int i = thread; i < p.counterCount; i += threads) p.counters[i] = 0;
+  const I64 thread = static_cast<I64>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const I64 threads = static_cast<I64>(gridDim.x) * blockDim.x;
+  for (I64 i = thread; i < p.counterCount; i += threads) p.counters[i] = 0;
   const int padding = p.mPadded - p.m, groups = kScaleK == 0 ? 1 : ceilDiv(p.k, kScaleK);
-  for (int i = thread; i < padding * groups; i += threads) {
-    p.scales[static_cast<I64>(i / padding) * p.mPadded + p.m + i % padding] = 0.0f;
+  for (I64 i = thread; i < static_cast<I64>(padding) * groups; i += threads) {
+    p.scales[i / padding * p.mPadded + p.m + i % padding] = 0.0f;
   }
   if constexpr (kIsS8) {
     const int words = ceilDiv(p.k, kWordBlocks * kBlockWeights);
-    for (int i = thread; i < padding; i += threads) p.outlierTokens[p.m + i] = 0;
-    for (int i = thread; i < padding * words; i += threads) {
-      p.outlierChunks[static_cast<I64>(i / padding) * p.mPadded + p.m + i % padding] = 0;
+    for (I64 i = thread; i < padding; i += threads) p.outlierTokens[p.m + i] = 0;
+    for (I64 i = thread; i < static_cast<I64>(padding) * words; i += threads) {
+      p.outlierChunks[i / padding * p.mPadded + p.m + i % padding] = 0;
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <array>
 #include <limits>
 
+#include "base/integer.h"
 #include "templates/q4k_linear/split_schedule.h"
 #include "templates/sources.h"
 
@@ -20,10 +21,6 @@ constexpr std::int64_t kGroupBytes = 2560;  // activations of 8 tokens and 256 k
 
 /// Where the product finds its activations.
 enum class SmallMActivations : std::int64_t { kWithSteps = 0, kResident = 1, kQuantizedHere = 2 };
-
-std::int64_t roundUp(std::int64_t value, std::int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
 
 // As the kernels declare them.
 struct QuantizeArguments {

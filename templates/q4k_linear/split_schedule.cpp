@@ -2,12 +2,10 @@
 
 #include <algorithm>
 
+#include "base/integer.h"
+
 namespace tilewright {
 namespace {
-
-std::int64_t ceilDiv(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
 
 /// Whole rounds of tiles first; then each cluster takes at most one of those left. If there are more, whole tiles are
 /// as good. SMs come in twos, which clusters of two fill: all run at once.

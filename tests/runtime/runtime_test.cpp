@@ -446,6 +446,20 @@ TEST_F(RuntimeTest, activationsThatDoNotFitAreRefusedByName) {
   EXPECT_THAT(log_->launches, IsEmpty());
 }
 
+TEST_F(RuntimeTest, activationsOfALaterLaunchAreMemoryOfTheDevice) {
+  open();
+  Problem problem = linear(7);
+  problem.linear.precision = Precision::kInt8;
+  const Plan* plan = *runtime_->bind(problem);
+  LaunchBuffers buffers{.workspace = at(0x10000), .workspaceBytes = 1024};
+  ASSERT_TRUE(runtime_->launch(*plan, linearOperands(), buffers, nullptr));
+  buffers.activations = at(0x20000), buffers.quantizedBy = plan;
+  log_->foreign = {at(0x20000)};
+  const auto refused = runtime_->launch(*plan, linearOperands(), buffers, nullptr);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("activations: 0x20000 is not memory"));
+}
+
 TEST_F(RuntimeTest, manyThreadsBindAndLaunchTheSameProblems) {
   open();
   std::vector<std::thread> threads;

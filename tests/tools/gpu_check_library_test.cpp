@@ -1,4 +1,4 @@
-// tools/gpu_check/library.py restates the C interface's structs for ctypes: their sizes and the places of their fields.
+// tools/gpu_check/library.py restates the C interface's structs for ctypes: their sizes, and where their last fields are.
 #include <gtest/gtest.h>
 
 #include <array>

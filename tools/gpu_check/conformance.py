@@ -42,7 +42,8 @@ def run(build, target, arguments=(), kept=None, processes=PROCESSES):
     for failure in failures:
         print(failure[:2000])
     for shard in shards:
-        if shard.returncode != 0 and not _FAILURE.search(shard.stdout):
+        died = shard.returncode not in (0, 1)  # 1: failed tests, or nothing to run
+        if died or (shard.returncode == 1 and not _FAILURE.search(shard.stdout)):
             print(f"exit code {shard.returncode}\n{shard.stdout[-4000:]}")
     healthy = passed > 0 and all(shard.returncode == 0 for shard in shards)
     print(f"conformance: {passed} passed, {len(failures)} failed, {skipped} excluded with their reason", flush=True)
