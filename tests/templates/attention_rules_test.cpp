@@ -198,7 +198,8 @@ TEST(AttentionRules, launchCooperativelyWhateverWaitsForOthers) {
         for (const Configuration& configuration : enumerateConfigurations(*each, problem, kHopper)) {
           const std::int64_t* schedule = configuration.find("schedule");
           const bool waits = schedule != nullptr && *schedule == 2;
-          for (const Launch& launch : launchesOf(*each, problem, configuration).launches()) {
+          const LaunchList list = launchesOf(*each, problem, configuration);
+          for (const Launch& launch : list.launches()) {
             if (launch.kind != Launch::Kind::kKernel) continue;
             ASSERT_EQ(launch.cooperative, waits) << each->id() << " " << configuration.text();
             if (!waits) continue;
