@@ -1,4 +1,5 @@
-// Binding and launching: which binary is taken, what misuse is refused, which path misaligned operands take.
+// Binding and launching: which binary is taken, what misuse is refused, which path misaligned operands take. One long
+// file: all tests share a runtime on a fake device whose log tells what ran.
 #include "runtime/runtime.h"
 
 #include <gmock/gmock.h>
