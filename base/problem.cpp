@@ -29,6 +29,10 @@ Result<void> validateLinear(const Problem& problem) {
     return fail(ErrorCode::kInvalidArgument, "invalid linear problem: precision is {}, must be exact",
                 precisionName(shape.precision));
   }
+  if (problem.operation == Operation::kLinear && shape.prepared) {
+    return fail(ErrorCode::kInvalidArgument,
+                "invalid linear problem: prepared is true, must be false: only q4k_linear prepares its weights");
+  }
   return {};
 }
 
@@ -120,6 +124,7 @@ std::string toJson(const Problem& problem) {
       text += fmt::format(R"(, "precision": "{}")", precisionName(shape.precision));
     }
     if (shape.bias) text += R"(, "bias": true)";
+    if (shape.prepared) text += R"(, "prepared": true)";
   } else {
     const AttentionShape& shape = problem.attention;
     text = fmt::format(
@@ -140,7 +145,7 @@ PackedProblem pack(const Problem& problem) {
   words[0] = flag(problem.operation, 0) | flag(problem.alignment, 8);
   if (problem.isLinear()) {
     const LinearShape& shape = problem.linear;
-    words[0] |= flag(shape.precision, 16) | flag(shape.bias, 24);
+    words[0] |= flag(shape.precision, 16) | flag(shape.bias, 24) | flag(shape.prepared, 25);
     words[1] = size(shape.n), words[2] = size(shape.k), words[3] = size(shape.m);
   } else {
     const AttentionShape& shape = problem.attention;

@@ -43,6 +43,7 @@ struct LinearShape {
   std::int64_t m = 0;  ///< rows of x and out; may be 0
   Precision precision = Precision::kExact;
   bool bias = false;
+  bool prepared = false;  ///< q4k_linear: every call is given weights that were prepared once
 
   bool operator==(const LinearShape&) const = default;
 };
@@ -81,7 +82,8 @@ std::optional<Operation> operationFromName(std::string_view name);
 std::optional<Precision> precisionFromName(std::string_view name);
 
 /// kInvalidArgument naming the value and the rule when a problem breaks one: sizes negative or zero where they must not
-/// be, k not a multiple of 256, q_heads not a multiple of kv_heads, head_dim out of range, a size beyond 2^40.
+/// be, k not a multiple of 256, q_heads not a multiple of kv_heads, head_dim out of range, a size beyond 2^40, a
+/// precision or prepared weights of an operation that has none.
 Result<void> validate(const Problem& problem);
 
 /// The canonical one-line JSON text.

@@ -10,7 +10,7 @@
 namespace tilewright {
 namespace {
 
-constexpr std::string_view kLinearKeys[] = {"op", "n", "k", "m", "precision", "bias", "alignment"};
+constexpr std::string_view kLinearKeys[] = {"op", "n", "k", "m", "precision", "bias", "prepared", "alignment"};
 constexpr std::string_view kAttentionKeys[] = {"op",    "dtype",  "batch",  "q_heads", "kv_heads", "head_dim",
                                                "q_len", "kv_len", "causal", "lse",     "alignment"};
 
@@ -85,6 +85,7 @@ Result<LinearShape> linearOf(const JsonFields& fields) {
   }
   shape.precision = *known;
   shape.bias = TW_TRY(fields.booleanOr("bias", false));
+  shape.prepared = TW_TRY(fields.booleanOr("prepared", false));
   return shape;
 }
 
@@ -176,6 +177,7 @@ JsonValue problemToJson(const Problem& problem) {
     value.add("n", shape.n), value.add("k", shape.k), value.add("m", shape.m);
     if (problem.operation == Operation::kQ4kLinear) value.add("precision", precisionName(shape.precision));
     if (shape.bias) value.add("bias", true);
+    if (shape.prepared) value.add("prepared", true);
   } else {
     const AttentionShape& shape = problem.attention;
     value.add("dtype", dtypeName(shape.dtype)), value.add("batch", shape.batch);

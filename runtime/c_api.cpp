@@ -100,7 +100,8 @@ Result<Problem> toProblem(const tw_problem* given) {
                       .k = given->k,
                       .m = given->m,
                       .precision = TW_TRY(toEnum<Precision>(given->precision, 4, "precision")),
-                      .bias = TW_TRY(toFlag(given->bias, "bias"))};
+                      .bias = TW_TRY(toFlag(given->bias, "bias")),
+                      .prepared = TW_TRY(toFlag(given->prepared, "prepared"))};
   } else {
     problem.attention = {.batch = given->batch,
                          .qHeads = given->q_heads,

@@ -66,12 +66,25 @@ std::vector<Problem> relaxed(const Problem& problem) {
   return problems;
 }
 
+/// The problem without prepared weights, and those that relax it: what was measured for them prepared in the call.
+std::vector<Problem> unprepared(Problem problem) {
+  problem.linear.prepared = false;
+  std::vector<Problem> problems = relaxed(problem);
+  problems.insert(problems.begin(), problem);
+  return problems;
+}
+
+bool hasPreparedWeights(const Problem& problem) {
+  return problem.operation == Operation::kQ4kLinear && problem.linear.prepared;
+}
+
 std::string relaxation(const Problem& asked, const Problem& other) {
-  std::string text;
+  std::vector<std::string> parts;
   if (asked.linear.precision != other.linear.precision)
-    text += fmt::format("precision {}", precisionName(other.linear.precision));
-  if (asked.alignment != other.alignment) text += fmt::format("{}any alignment", text.empty() ? "" : ", ");
-  return text;
+    parts.push_back(fmt::format("precision {}", precisionName(other.linear.precision)));
+  if (asked.alignment != other.alignment) parts.emplace_back("any alignment");
+  if (asked.linear.prepared != other.linear.prepared) parts.emplace_back("weights prepared in the call");
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 /// What the cost model says. A problem that does not fit the device takes no time that would mean anything.
@@ -289,8 +302,8 @@ std::optional<Candidate> Dispatcher::bestOf(const std::vector<Problem>& problems
 
 /// What the default of a problem takes: measured where a sweep of a related problem raced the same plan, else
 /// predicted.
-double Dispatcher::defaultMicroseconds(const Problem& problem, const Candidate& standard) const {
-  for (const Problem& other : relaxed(problem)) {
+double Dispatcher::defaultMicroseconds(std::span<const Problem> related, const Candidate& standard) const {
+  for (const Problem& other : related) {
     const TunedPlan* plan = exact(other);
     if (plan == nullptr || plan->margin.defaultMicroseconds <= 0) continue;
     const auto candidates = defaultCandidates(other, device_, templates_);
@@ -307,19 +320,50 @@ double Dispatcher::defaultMicroseconds(const Problem& problem, const Candidate& 
   return standard.predictedMicroseconds;
 }
 
+/// The best winner of related problems, exact ones first: only where it beats `standard`, what the asked problem would
+/// run untuned.
+void Dispatcher::addRelated(const std::vector<Problem>& related, const Candidate* standard,
+                            Selection& selection) const {
+  const double limit = standard == nullptr ? INFINITY : defaultMicroseconds(related, *standard);
+  std::vector<std::string> ignored;
+  for (const bool exactly : {true, false}) {
+    auto candidate = bestOf(related, exactly, ignored);
+    if (!candidate) continue;
+    const double time = candidate->margin.medianMicroseconds;
+    const std::string what = relaxation(selection.problem, candidate->problem);
+    if (time >= limit) {
+      selection.notes.push_back(
+          fmt::format("the winner for {} takes {:.2f} us, the default {:.2f} us", what, time, limit));
+      continue;
+    }
+    candidate->reason = fmt::format("with {}: {}", what, candidate->reason);
+    selection.candidates.push_back(std::move(*candidate));
+    return;
+  }
+}
+
 /// Last resort, for a program without a compiler: what was measured for other sizes has a binary, even where it may be
 /// slow.
 void Dispatcher::addMeasuredElsewhere(Selection& selection) const {
   constexpr std::size_t kMaximumTried = 8;
-  const auto group = groups_.find(groupKey(selection.problem));
-  if (group == groups_.end()) return;
+  std::vector<PackedProblem> groups = {groupKey(selection.problem)};
+  if (selection.problem.operation == Operation::kQ4kLinear) {
+    // Prepared weights take the same binaries.
+    Problem twin = selection.problem;
+    twin.linear.prepared = !twin.linear.prepared;
+    groups.push_back(groupKey(twin));
+  }
+  std::vector<const TunedPlan*> plans;
+  for (const PackedProblem& key : groups) {
+    const auto group = groups_.find(key);
+    if (group != groups_.end()) plans.insert(plans.end(), group->second.begin(), group->second.end());
+  }
   const Free asked = freeDimensions(selection.problem);
   const auto distance = [&](const TunedPlan* plan) {
     const Free here = freeDimensions(plan->problem);
     return std::abs(std::log2((here[0] + 1.0) / (asked[0] + 1.0))) +
            std::abs(std::log2((here[1] + 1.0) / (asked[1] + 1.0)));
   };
-  std::vector<const TunedPlan*> plans = group->second;
   std::ranges::stable_sort(plans, {}, distance);
   std::size_t tried = 0;
   for (const TunedPlan* plan : plans) {
@@ -327,7 +371,8 @@ void Dispatcher::addMeasuredElsewhere(Selection& selection) const {
                         .configuration = plan->configuration,
                         .problem = selection.problem,
                         .layer = plan->layer,
-                        .reason = fmt::format("not measured here; won at {}", freeText(plan->problem))};
+                        .reason = fmt::format("not measured here; won at {}{}", freeText(plan->problem),
+                                              hasPreparedWeights(plan->problem) ? " on prepared weights" : "")};
     const bool known = std::ranges::any_of(selection.candidates, [&](const Candidate& other) {
       return other.kernelTemplate == candidate.kernelTemplate && other.configuration == candidate.configuration &&
              other.problem == candidate.problem;
@@ -357,26 +402,10 @@ Selection Dispatcher::select(const Problem& problem) const {
     if (auto between = bestOf({problem}, false, selection.notes)) candidates.push_back(std::move(*between));
   }
 
-  // Measured for a problem that promises less: only where that beats what the asked problem would run untuned.
-  if (candidates.empty()) {
-    const std::vector<Problem> others = relaxed(problem);
-    const double standard = defaults.empty() ? INFINITY : defaultMicroseconds(problem, defaults.front());
-    std::vector<std::string> ignored;
-    for (const bool exactly : {true, false}) {
-      auto candidate = bestOf(others, exactly, ignored);
-      if (!candidate) continue;
-      const double time = candidate->margin.medianMicroseconds;
-      const std::string what = relaxation(problem, candidate->problem);
-      if (time >= standard) {
-        selection.notes.push_back(
-            fmt::format("the winner for {} takes {:.2f} us, the default {:.2f} us", what, time, standard));
-        continue;
-      }
-      candidate->reason = fmt::format("with {}: {}", what, candidate->reason);
-      candidates.push_back(std::move(*candidate));
-      break;
-    }
-  }
+  // Measured for a problem that promises less; last for one whose calls prepare the weights.
+  const Candidate* standard = defaults.empty() ? nullptr : &defaults.front();
+  if (candidates.empty()) addRelated(relaxed(problem), standard, selection);
+  if (candidates.empty() && hasPreparedWeights(problem)) addRelated(unprepared(problem), standard, selection);
 
   candidates.insert(candidates.end(), std::make_move_iterator(defaults.begin()),
                     std::make_move_iterator(defaults.end()));

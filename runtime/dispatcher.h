@@ -8,6 +8,8 @@
 //   relaxed   the same for a problem that promises less or computes more exactly (alignment any;
 //             precision exact, or any precision for `fast`), if its measured time beats
 //             the default of the asked one
+//   unprepared  the same, once more, for a problem with prepared weights: a winner of the problem without, whose time
+//             has the preparation in it, and so has that of the default beside it
 //   default   templates by cost model, each with its default configuration
 // A winner that its template refuses, that no template of this program knows, or that is slower than the default beside
 // it is passed over with a warning: the dispatcher makes nobody slower than the default.
@@ -77,7 +79,8 @@ class Dispatcher {
   std::optional<Candidate> nearest(const Problem& problem, std::vector<std::string>& notes) const;
   std::optional<Candidate> bestOf(const std::vector<Problem>& problems, bool exactly,
                                   std::vector<std::string>& notes) const;
-  double defaultMicroseconds(const Problem& problem, const Candidate& standard) const;
+  double defaultMicroseconds(std::span<const Problem> related, const Candidate& standard) const;
+  void addRelated(const std::vector<Problem>& related, const Candidate* standard, Selection& selection) const;
   void addMeasuredElsewhere(Selection& selection) const;
   bool accepts(const Candidate& candidate) const;
 

@@ -24,6 +24,17 @@ Result<void> checkBuffer(std::string_view name, const void* buffer, std::int64_t
   return {};
 }
 
+/// A plan that counts on prepared weights has no workspace to make them in.
+Result<void> checkPrepared(const Plan& plan, const void* prepared) {
+  if (prepared == nullptr) {
+    return fail(ErrorCode::kInvalidArgument,
+                "cannot launch: prepared is null, must be the weights that were prepared for {} {{{}}}: the problem "
+                "says that every call is given them",
+                plan.choice().kernelTemplate->id(), plan.configurationText());
+  }
+  return checkBuffer("prepared", prepared, plan.preparedBytes(), plan.preparedBytes());
+}
+
 /// Whether a plan can run on the activations that a launch is given.
 Result<void> checkActivations(const Plan& plan, const LaunchBuffers& buffers) {
   const auto describe = [](const Plan& each) {
@@ -144,8 +155,10 @@ Result<std::unique_ptr<Plan>> Runtime::makePlan(const Problem& problem) {
 
   // What takes over when the operands of a call turn out to be misaligned.
   if (choice.problem.alignment == Alignment::k16) {
+    // It is given no prepared weights, for its template is another one: what it needs of them, it makes in the call.
     Problem anyAlignment = problem;
     anyAlignment.alignment = Alignment::kAny;
+    anyAlignment.linear.prepared = false;
     auto other = bind(anyAlignment);
     if (other) {
       plan->anyAlignment_ = *other;
@@ -198,6 +211,7 @@ Result<void> Runtime::launch(const Plan& plan, const Operands& given, const Laun
     }
   }
   TW_TRY(checkBuffer("workspace", buffers.workspace, buffers.workspaceBytes, run->ownWorkspaceBytes_));
+  if (plan.problem_.linear.prepared && plan.preparedBytes_ > 0) TW_TRY(checkPrepared(plan, buffers.prepared));
   const void* prepared = run == &plan ? buffers.prepared : nullptr;
   if (buffers.activations != nullptr) TW_TRY(checkActivations(plan, buffers));
   const void* activations = run == &plan ? buffers.activations : nullptr;

@@ -91,7 +91,9 @@ class Plan {
 struct LaunchBuffers {
   void* workspace = nullptr;
   std::int64_t workspaceBytes = 0;
-  const void* prepared = nullptr;  ///< filled by prepareWeights of the same plan, or null
+  /// Filled by prepareWeights of the same plan, or null; never null if the problem says `prepared` and the plan has a
+  /// preparation.
+  const void* prepared = nullptr;
   /// Filled by quantizeActivations, or null: then the call quantizes x, if its template does.
   const void* activations = nullptr;
   const Plan* quantizedBy = nullptr;  ///< the plan that filled `activations`
@@ -118,7 +120,7 @@ class Runtime {
   /// Enqueues one call on the caller's stream; the CPU has finished on return. Allocates and synchronizes nothing.
   /// kInvalidArgument for operands or buffers that break a rule (see operands.h). Misaligned operands of a k16 problem
   /// run on the plan for any alignment, with the same result; kUnsupported if there is none. That plan reads x, which
-  /// must be there even if activations are given.
+  /// must be there even if activations are given, and takes no prepared weights.
   Result<void> launch(const Plan& plan, const Operands& operands, const LaunchBuffers& buffers,
                       StreamHandle stream) const;
   /// Looks the problem up and launches; binds it at the first call, which a stream capture must not do.

@@ -70,10 +70,12 @@ class Template {
                                                   const Configuration& configuration,
                                                   const SourceCatalog& sources) const = 0;
 
-  /// Bytes of scratch memory for one call, 256-byte aligned; contents need not survive between calls.
+  /// Bytes of scratch memory for one call, 256-byte aligned; contents need not survive between calls. Of a problem with
+  /// `linear.prepared` it needs no room for what the preparation fills.
   virtual std::int64_t workspaceBytes(const Problem& problem, const DeviceInfo& device,
                                       const Configuration& configuration) const = 0;
-  /// Bytes that a one-time preparation of the weights fills; 0 if the template has none.
+  /// Bytes that a one-time preparation of the weights fills; 0 if the template has none. May depend on
+  /// `linear.prepared`, which no build request depends on.
   virtual std::int64_t preparedBytes(const Problem& problem, const DeviceInfo& device,
                                      const Configuration& configuration) const {
     return 0;
@@ -103,7 +105,8 @@ class Template {
                                LaunchList& launches) const {}
 
   /// Appends the launches of one call. Called on every launch: no allocation, no locks. `prepared` is null when the
-  /// caller keeps none; then a template that wants it computes it within the call, in its workspace.
+  /// caller keeps none; then a template that wants it computes it within the call, in its workspace. A problem with
+  /// `linear.prepared` is always given it, if preparedBytes() is above 0.
   virtual void encode(const Problem& problem, const DeviceInfo& device, const Configuration& configuration,
                       const Operands& operands, void* workspace, const void* prepared, LaunchList& launches) const = 0;
 };

@@ -16,6 +16,7 @@ std::string shapeText(const Problem& problem) {
     text = fmt::format("n={} k={} m={}", shape.n, shape.k, shape.m);
     if (problem.operation == Operation::kQ4kLinear) text += fmt::format(" {}", precisionName(shape.precision));
     if (shape.bias) text += " bias";
+    if (shape.prepared) text += " prepared";
   } else {
     const AttentionShape& shape = problem.attention;
     text = fmt::format("b={} heads={}/{} d={} q={} kv={}", shape.batch, shape.qHeads, shape.kvHeads, shape.headDim,

@@ -140,6 +140,10 @@ typedef struct tw_problem {
   int32_t precision; /* tw_precision; q4k_linear alone */
   int32_t bias;      /* linear operations: 1 if bias[n] is added */
   int64_t m, n, k;   /* linear operations; k a multiple of 256 for q4k_linear */
+  int32_t prepared;  /* q4k_linear: 1 if the caller prepares the weights once (tw_prepare_weights, where
+                      * tw_prepared_bytes is above 0) and gives the result with every call. The winner is then the one
+                      * that was measured so; a plan may keep a copy of W of n k bytes. 0: a plan prepares in the call
+                      * what it needs, unless it is given it */
   int64_t batch;     /* attention, from here on */
   int64_t q_heads;   /* a multiple of kv_heads */
   int64_t kv_heads;
@@ -190,7 +194,7 @@ TW_API tw_status tw_describe(const tw_plan* plan, tw_plan_info* info);
 
 /* Scratch memory of one call, aligned to 256 bytes; may be 0. Calls on different streams need their own. */
 TW_API int64_t tw_workspace_bytes(const tw_plan* plan);
-/* What tw_prepare_weights fills; 0 if the plan has no use for it. */
+/* What tw_prepare_weights fills; 0 if the plan has no use for it, whatever its problem says. */
 TW_API int64_t tw_prepared_bytes(const tw_plan* plan);
 
 /* How the plan stores activations that tw_quantize_activations makes, such as "s8/token"; empty if it takes none. Two
@@ -213,7 +217,8 @@ TW_API tw_status tw_explain(tw_runtime* runtime, const tw_problem* problem, char
 typedef struct tw_buffers {
   void* workspace;             /* aligned to 256 bytes; null if the plan needs none */
   int64_t workspace_bytes;     /* at least tw_workspace_bytes(plan) */
-  const void* prepared;        /* filled by tw_prepare_weights for the same plan, or null */
+  const void* prepared;        /* filled by tw_prepare_weights for the same plan, or null; never null if the problem
+                                * says `prepared` and tw_prepared_bytes(plan) is above 0 */
   const void* activations;     /* filled by tw_quantize_activations; null: the call quantizes x, if the plan does */
   const tw_plan* quantized_by; /* the plan that filled `activations`: this one, or one that shares them */
 } tw_buffers;
@@ -247,7 +252,8 @@ typedef struct tw_attention_operands {
 /* Enqueue one call on `stream`, a CUstream (null: the default stream; ignored by the CPU, which has finished on
  * return). They allocate nothing, synchronize nothing and may be captured in a CUDA graph. TW_INVALID_ARGUMENT names
  * the operand and the rule: null, not aligned to its element, overlapping output, spanning more than the device has,
- * memory of another device (looked at by a plan's first launch), too small a workspace, a plan of another operation. */
+ * memory of another device (looked at by a plan's first launch), too small a workspace, missing prepared weights of a
+ * problem that promises them, a plan of another operation. */
 TW_API tw_status tw_launch_linear(const tw_plan* plan, const tw_linear_operands* operands, const tw_buffers* buffers,
                                   void* stream);
 TW_API tw_status tw_launch_attention(const tw_plan* plan, const tw_attention_operands* operands,

@@ -110,7 +110,7 @@ class FakeDevice : public Device {
     const auto* x = static_cast<const Bf16*>(operands.x);
     const auto* w = static_cast<const Bf16*>(operands.w);
     auto* out = static_cast<Bf16*>(operands.out);
-    const auto [n, k, m, precision, bias] = problem.linear;
+    const auto [n, k, m, precision, bias, prepared] = problem.linear;
     for (std::int64_t row = 0; row < m; ++row) {
       for (std::int64_t column = 0; column < n; ++column) {
         float sum = 0;

@@ -32,6 +32,9 @@ TEST(Problem, brokenRulesNameTheValueAndTheRule) {
     Problem problem;
     std::string_view part;
   };
+  Problem unpreparable = linearProblem(8, 16, 1);
+  unpreparable.operation = Operation::kLinear;
+  unpreparable.linear.prepared = true;
   Problem heads = attentionProblem(1, 1, false);
   heads.attention.qHeads = 5;
   Problem wide = attentionProblem(1, 1, false);
@@ -44,6 +47,7 @@ TEST(Problem, brokenRulesNameTheValueAndTheRule) {
            Case{linearProblem(8, 128, 1), "k is 128, must be a multiple of 256"},
            Case{linearProblem(8, 256, -1), "m is -1, must be from 0"},
            Case{linearProblem(std::int64_t{1} << 41, 256, 1), "2^40"},
+           Case{unpreparable, "invalid linear problem: prepared is true, must be false: only q4k_linear"},
            Case{heads, "q_heads is 5, must be a multiple of kv_heads, which is 8"},
            Case{wide, "head_dim is 264"},
            Case{odd, "head_dim is 100"},
@@ -54,6 +58,9 @@ TEST(Problem, brokenRulesNameTheValueAndTheRule) {
     EXPECT_THAT(result.error().message, testing::HasSubstr(std::string(part)));
   }
   EXPECT_TRUE(validate(linearProblem(37, 256, 0)));
+  Problem prepared = linearProblem(37, 256, 0);
+  prepared.linear.prepared = true;
+  EXPECT_TRUE(validate(prepared));
   EXPECT_TRUE(validate(attentionProblem(0, 0, true)));
 }
 
@@ -66,8 +73,8 @@ TEST(Problem, everyFieldReachesThePackedKey) {
   for (auto change : std::initializer_list<void (*)(Problem&)>{
            [](Problem& p) { p.linear.n = 513; }, [](Problem& p) { p.linear.k = 512; },
            [](Problem& p) { p.linear.m = 4; }, [](Problem& p) { p.linear.precision = Precision::kFast; },
-           [](Problem& p) { p.linear.bias = true; }, [](Problem& p) { p.alignment = Alignment::kAny; },
-           [](Problem& p) { p.operation = Operation::kLinear; }}) {
+           [](Problem& p) { p.linear.bias = true; }, [](Problem& p) { p.linear.prepared = true; },
+           [](Problem& p) { p.alignment = Alignment::kAny; }, [](Problem& p) { p.operation = Operation::kLinear; }}) {
     Problem problem = base;
     change(problem);
     add(problem);
@@ -85,6 +92,15 @@ TEST(Problem, everyFieldReachesThePackedKey) {
     add(problem);
   }
   EXPECT_EQ(keys.size(), count);
+}
+
+TEST(Problem, preparedWeightsCountAsTheirOriginals) {
+  Problem prepared = linearProblem(512, 256, 3);
+  prepared.linear.prepared = true;
+  EXPECT_EQ(toJson(prepared),
+            R"({"op": "q4k_linear", "n": 512, "k": 256, "m": 3, "precision": "exact", "prepared": true})");
+  EXPECT_EQ(bytes(prepared), bytes(linearProblem(512, 256, 3)));
+  EXPECT_EQ(flops(prepared), flops(linearProblem(512, 256, 3)));
 }
 
 TEST(Problem, countsTheVisibleAreaOfCausalAttention) {

@@ -24,6 +24,7 @@ TEST(ProblemJson, canonicalTextReadsBackToTheSameProblem) {
     problems.push_back(kLinearProblem);
     problems.back().linear.precision = precision;
     problems.back().linear.bias = true;
+    problems.back().linear.prepared = precision != Precision::kInt8;
     problems.back().alignment = Alignment::kAny;
   }
   problems.push_back(kAttentionProblem);
@@ -64,10 +65,14 @@ TEST(ProblemJson, refusalsNameTheKeyAndTheRule) {
            {R"({"op": "linear", "n": 8, "k": 8, "m": null})", "at m: expected an integer, found null"},
            {R"({"op": "linear", "n": 8, "k": 8, "m": true})", "at m: expected an integer, found a boolean"},
            {R"({"op": "linear", "n": 8, "k": 8, "m": 1, "M": 1})",
-            "unknown key 'M'; allowed are op, n, k, m, precision, bias, alignment"},
+            "unknown key 'M'; allowed are op, n, k, m, precision, bias, prepared, alignment"},
            {R"({"op": "linear", "n": 8, "k": 8, "m": 1, "head_dim": 1})", "unknown key 'head_dim'"},
            {R"({"op": "linear", "n": 8, "k": 8, "m": 1, "count": 1})", "unknown key 'count'"},
            {R"({"op": "linear", "n": 8, "k": 8, "m": 1, "bias": 1})", "at bias: expected a boolean"},
+           {R"({"op": "q4k_linear", "n": 8, "k": 256, "m": 1, "prepared": 1})", "at prepared: expected a boolean"},
+           {R"({"op": "linear", "n": 8, "k": 8, "m": 1, "prepared": true})",
+            "prepared is true, must be false: only q4k_linear prepares its weights"},
+           {R"({"op": "attention", "prepared": true})", "unknown key 'prepared'"},
            {R"({"op": "linear", "n": 8, "k": 8, "m": 1, "precision": "fp8"})", "precision is fp8, must be exact"},
            {R"({"op": "q4k_linear", "n": 8, "k": 256, "m": 1, "precision": "fp4"})",
             "precision is 'fp4', must be exact, fp8, int8 or fast"},

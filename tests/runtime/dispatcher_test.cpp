@@ -289,6 +289,51 @@ TEST_F(DispatcherTest, aWinnerForAnyAlignmentServesAlignedOperandsNotTheReverse)
   EXPECT_EQ(selection_.refused[0].refusal.constraint, "alignment");
 }
 
+Problem onPreparedWeights(Problem problem) {
+  problem.linear.prepared = true;
+  return problem;
+}
+
+TEST_F(DispatcherTest, preparedProblemsHaveTheirOwnWinnersAndNeighbours) {
+  store({{linear(512), 256}, {onPreparedWeights(linear(512)), 128}});
+  EXPECT_EQ(best(linear(512)), "exact q4k_linear.tma tile=256");
+  EXPECT_EQ(best(onPreparedWeights(linear(512))), "exact q4k_linear.tma tile=128");
+  EXPECT_THAT(selection_.candidates.front().reason, testing::StartsWith("measured for this problem"));
+  store({{onPreparedWeights(linear(1024)), 128}});
+  EXPECT_EQ(best(onPreparedWeights(linear(700))), "nearest q4k_linear.tma tile=128");
+}
+
+TEST_F(DispatcherTest, anUnpreparedWinnerServesAPreparedProblemNotTheReverse) {
+  store({{linear(512), 256}, {onPreparedWeights(linear(600)), 128}});
+  EXPECT_EQ(best(onPreparedWeights(linear(512))), "exact q4k_linear.tma tile=256");
+  EXPECT_FALSE(selection_.candidates.front().problem.linear.prepared);
+  EXPECT_EQ(selection_.candidates.front().reason,
+            "with weights prepared in the call: measured for this problem: 10.00 us measured, the default 20.00 us");
+  EXPECT_TRUE(selection_.candidates[1].problem.linear.prepared);  // The default of the problem as it was asked.
+  EXPECT_EQ(best(linear(600)), "default q4k_linear.tma tile=64");
+}
+
+TEST_F(DispatcherTest, anUnpreparedWinnerMustBeatTheDefaultAndComesAfterPreparedOnes) {
+  // Nobody raced the default here: it is predicted to take 40 us.
+  store({{linear(512), 256, 45, 0}});
+  EXPECT_EQ(best(onPreparedWeights(linear(512))), "default q4k_linear.tma tile=64");
+  EXPECT_THAT(selection_.notes,
+              Contains(HasSubstr("the winner for weights prepared in the call takes 45.00 us, the default 40.00 us")));
+  // Raced in the same sweep, it counts as it was measured.
+  store({{linear(600), 256, 45, 50}});
+  EXPECT_EQ(best(onPreparedWeights(linear(600))), "exact q4k_linear.tma tile=256");
+  // A slower winner, but measured on prepared weights.
+  store({{linear(700, Precision::kFp8), 256, 9, 20}, {onPreparedWeights(linear(700)), 128, 15, 20}});
+  EXPECT_EQ(best(onPreparedWeights(linear(700, Precision::kFp8))), "exact q4k_linear.tma tile=128");
+  EXPECT_THAT(selection_.candidates.front().reason, HasSubstr("with precision exact: "));
+}
+
+TEST_F(DispatcherTest, unpreparedNeighboursServeAPreparedProblem) {
+  store({{linear(256), 128}, {linear(1024), 128, 30, 40}});
+  EXPECT_EQ(best(onPreparedWeights(linear(500))), "nearest q4k_linear.tma tile=128");
+  EXPECT_THAT(selection_.candidates.front().reason, HasSubstr("with weights prepared in the call: wins and beats"));
+}
+
 TEST_F(DispatcherTest, aProblemThatEveryTemplateRefusesHasNoCandidate) {
   Problem problem = linear(1);
   problem.linear.n = 2000000;
@@ -303,6 +348,14 @@ TEST_F(DispatcherTest, whatWonElsewhereIsTheLastResort) {
   ASSERT_THAT(selection_.candidates, SizeIs(4));
   EXPECT_EQ(selection_.candidates[2].configuration["tile"], 128);
   EXPECT_THAT(selection_.candidates[2].reason, HasSubstr("won at m=256"));
+  // Whether weights are prepared makes no other binary; the asked kind comes first among equals.
+  store({{onPreparedWeights(linear(256)), 512}});
+  best(linear(500));
+  ASSERT_THAT(selection_.candidates, SizeIs(5));
+  EXPECT_EQ(selection_.candidates[2].configuration["tile"], 128);
+  EXPECT_EQ(selection_.candidates[3].configuration["tile"], 512);
+  EXPECT_THAT(selection_.candidates[3].reason, HasSubstr("won at m=256 on prepared weights"));
+  EXPECT_FALSE(selection_.candidates[3].problem.linear.prepared);
   EXPECT_THAT(dispatcher_->warnings(), IsEmpty());
 }
 

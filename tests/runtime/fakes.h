@@ -141,8 +141,10 @@ class FakeTemplate final : public Template {
     request.entries = {fmt::format("{} {} {}", id_, configuration.text(), precisionName(problem.linear.precision))};
     return {request};
   }
-  std::int64_t workspaceBytes(const Problem&, const DeviceInfo&, const Configuration&) const override {
-    return demandsAlignment_ ? 256 : 1024;
+  /// Of a problem with prepared weights half as much.
+  std::int64_t workspaceBytes(const Problem& problem, const DeviceInfo&, const Configuration&) const override {
+    if (demandsAlignment_) return 256;
+    return problem.linear.prepared ? 512 : 1024;
   }
   std::int64_t preparedBytes(const Problem&, const DeviceInfo&, const Configuration&) const override {
     return demandsAlignment_ ? 512 : 0;
@@ -170,13 +172,23 @@ class FakeTemplate final : public Template {
                        void*, const void*, LaunchList& launches) const override {
     launches.addKernel(0, {static_cast<std::uint32_t>(1000 + problem.linear.m)}, {32});
   }
-  void encode(const Problem& problem, const DeviceInfo&, const Configuration&, const Operands&, void*, const void*,
-              LaunchList& launches) const override {
+  void encode(const Problem& problem, const DeviceInfo&, const Configuration&, const Operands&, void*,
+              const void* prepared, LaunchList& launches) const override {
+    lastPrepared_ = prepared, lastHadPreparedProblem_ = problem.linear.prepared;
     const auto rows = problem.isLinear() ? problem.linear.m : problem.attention.qLen;
     launches.addKernel(0, {static_cast<std::uint32_t>(rows)}, {32});
   }
 
+  struct Call {
+    bool preparedProblem;
+    const void* prepared;
+  };
+  /// What encode() was given last.
+  Call lastCall() const { return {lastHadPreparedProblem_, lastPrepared_}; }
+
  private:
+  mutable std::atomic<const void*> lastPrepared_ = nullptr;
+  mutable std::atomic<bool> lastHadPreparedProblem_ = false;
   std::string id_;
   Operation operation_;
   double microseconds_;

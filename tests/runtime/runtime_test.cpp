@@ -16,8 +16,10 @@ namespace {
 using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
+using testing::FieldsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::SizeIs;
 
 constexpr std::int64_t kN = 512, kK = 256;
 
@@ -366,6 +368,58 @@ TEST_F(RuntimeTest, weightsArePreparedIntoABufferOfTheRightSize) {
   const Plan* unprepared = *runtime_->bind(linear(7, Alignment::kAny));
   EXPECT_THAT(runtime_->prepareWeights(*unprepared, linearOperands(), at(0x20000), 512, nullptr).error().message,
               HasSubstr("has no preparation"));
+}
+
+TEST_F(RuntimeTest, preparedProblemsAreRunOnPreparedWeightsAlone) {
+  open();
+  Problem problem = linear(7);
+  problem.linear.prepared = true;
+  const Plan* plan = *runtime_->bind(problem);
+  EXPECT_NE(plan, *runtime_->bind(linear(7)));
+  LaunchBuffers buffers{at(0x10000), plan->workspaceBytes()};
+  const auto refused = [&](const Operands& operands) {
+    const auto status = runtime_->launch(*plan, operands, buffers, nullptr);
+    if (status) return std::string();
+    EXPECT_EQ(status.error().code, ErrorCode::kInvalidArgument);
+    return status.error().message;
+  };
+  EXPECT_THAT(refused(linearOperands()), HasSubstr("prepared is null, must be the weights that were prepared for "
+                                                   "q4k_linear.tma {tile=64}"));
+  buffers.prepared = at(0x20010);
+  EXPECT_THAT(refused(linearOperands()), HasSubstr("prepared is 0x20010, must be a multiple of 256 bytes"));
+  EXPECT_THAT(log_->launches, IsEmpty());
+  buffers.prepared = at(0x20000);
+  EXPECT_EQ(refused(linearOperands()), "");
+  EXPECT_THAT(templates_.tma.lastCall(), FieldsAre(true, at(0x20000)));
+
+  // The path for misaligned operands prepares in the call what it needs, and the workspace has room for it.
+  const std::int64_t own = templates_.plain.workspaceBytes(problem, fakes::deviceInfo(), {});
+  const std::int64_t alone = templates_.plain.workspaceBytes(linear(7), fakes::deviceInfo(), {});
+  EXPECT_LT(own, alone);
+  EXPECT_EQ(plan->workspaceBytes(), alone);
+  Operands misaligned = linearOperands();
+  misaligned.linear.x = at(0x1002);
+  EXPECT_EQ(refused(misaligned), "");
+  EXPECT_THAT(templates_.plain.lastCall(), FieldsAre(false, nullptr));
+  EXPECT_THAT(log_->launches, SizeIs(2));
+}
+
+TEST_F(RuntimeTest, problemsThatPromiseNothingTakePreparedWeightsOrNone) {
+  open();
+  ASSERT_TRUE(launch(linear(7), linearOperands()));
+  EXPECT_THAT(templates_.tma.lastCall(), FieldsAre(false, nullptr));
+  const Plan* plan = *runtime_->bind(linear(7));
+  ASSERT_TRUE(runtime_->launch(*plan, linearOperands(), {at(0x10000), plan->workspaceBytes(), at(0x20000)}, nullptr));
+  EXPECT_THAT(templates_.tma.lastCall(), FieldsAre(false, at(0x20000)));
+}
+
+TEST_F(RuntimeTest, aPlanWithoutPreparationTakesAPreparedProblemAsItIs) {
+  open();
+  Problem problem = linear(7, Alignment::kAny);
+  problem.linear.prepared = true;
+  EXPECT_EQ((*runtime_->bind(problem))->preparedBytes(), 0);
+  EXPECT_TRUE(launch(problem, linearOperands()));
+  EXPECT_THAT(templates_.plain.lastCall(), FieldsAre(true, nullptr));
 }
 
 TEST_F(RuntimeTest, plansOfOneFormatShareActivations) {

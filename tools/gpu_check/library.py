@@ -9,7 +9,8 @@ PROVENANCES = ("measured", "nearest", "default")
 
 class _Problem(c.Structure):
     _fields_ = ([(name, c.c_int) for name in ("operation", "alignment", "precision")] + [("bias", c.c_int32)]
-                + [(name, c.c_int64) for name in ("m", "n", "k", "batch", "q_heads", "kv_heads", "head_dim", "q_len", "kv_len")]
+                + [(name, c.c_int64) for name in ("m", "n", "k")] + [("prepared", c.c_int32)]
+                + [(name, c.c_int64) for name in ("batch", "q_heads", "kv_heads", "head_dim", "q_len", "kv_len")]
                 + [("causal", c.c_int32), ("log_sum_exp", c.c_int32)])
 
 
@@ -46,6 +47,17 @@ class _AttentionOperands(c.Structure):
                 + [(name, _Strides) for name in ("q_stride", "k_stride", "v_stride", "out_stride")])
 
 
+def native(problem):
+    """The struct of a problem in the project's JSON form."""
+    result = _Problem(operation=OPERATIONS[problem["op"]], alignment=1 if problem.get("alignment") == "any" else 0,
+                      precision=PRECISIONS[problem.get("precision", "exact")], bias=int(problem.get("bias", False)),
+                      prepared=int(problem.get("prepared", False)), causal=int(problem.get("causal", False)),
+                      log_sum_exp=int(problem.get("lse", False)))
+    for name in ("m", "n", "k", "batch", "q_heads", "kv_heads", "head_dim", "q_len", "kv_len"):
+        setattr(result, name, problem.get(name, 0))
+    return result
+
+
 class Failure(RuntimeError):
     """A call that did not return TW_OK; its text is the library's message."""
 
@@ -76,13 +88,8 @@ class Runtime:
 
     def bind(self, problem):
         """A Plan for a problem in the project's JSON form (docs/formats.md), as a dict."""
-        native = _Problem(operation=OPERATIONS[problem["op"]], alignment=1 if problem.get("alignment") == "any" else 0,
-                          precision=PRECISIONS[problem.get("precision", "exact")], bias=int(problem.get("bias", False)),
-                          causal=int(problem.get("causal", False)), log_sum_exp=int(problem.get("lse", False)))
-        for name in ("m", "n", "k", "batch", "q_heads", "kv_heads", "head_dim", "q_len", "kv_len"):
-            setattr(native, name, problem.get(name, 0))
         plan = c.c_void_p()
-        self._check(self.library.tw_bind(self.handle, c.byref(native), c.byref(plan)))
+        self._check(self.library.tw_bind(self.handle, c.byref(native(problem)), c.byref(plan)))
         return Plan(self, plan, problem)
 
 
