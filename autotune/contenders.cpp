@@ -159,7 +159,8 @@ std::vector<TuningStore::Loser> Contenders::losers(int winner) const {
                              .status = each.status,
                              .statistics = each.entry.statistics,
                              .error = each.verification.error,
-                             .outlierError = each.verification.outlierError};
+                             .outlierError = each.verification.outlierError,
+                             .preparation = each.verification.preparation};
     if (isRefused) loser.reason = fmt::format("{}: {}", each.refusal.constraint, each.refusal.reason);
     losers.push_back(std::move(loser));
   }

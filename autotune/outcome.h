@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "autotune/statistics.h"
+#include "autotune/verification.h"
 #include "base/result.h"
 #include "format/problem_json.h"
 #include "templates/template.h"
@@ -20,6 +21,7 @@ struct WinnerReport {
   std::optional<Statistics> defaultStatistics;  ///< none if the default plan could not run
   double error = 0;                             ///< normalized RMS against double precision
   std::optional<double> outlierError;           ///< of lossy plans, with outlier channels
+  std::optional<Preparation> preparation;       ///< of problems with prepared weights, if the plan has one
   int measured = 0;                             ///< candidates with a time
   int tied = 0;                                 ///< others that cannot be told apart from the winner
   bool complete = true;                         ///< false if the budget cut the finals short

@@ -328,6 +328,7 @@ class ProblemTuner : private Runner {
                         .defaultStatistics = defaultStatistics(),
                         .error = winner.verification.error,
                         .outlierError = winner.verification.outlierError,
+                        .preparation = winner.verification.preparation,
                         .complete = complete_};
     double runnerUp = 0;
     for (const Contender& each : contenders_) {

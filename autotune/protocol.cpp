@@ -196,6 +196,10 @@ std::string encodeReply(const Result<WorkerReply>& reply) {
                                        {"run", number(verification.microseconds)},
                                        {"microseconds", std::move(times)}});
   if (verification.outlierError) value.add("outlier_error", number(*verification.outlierError));
+  if (verification.preparation) {
+    value.add("prepared_bytes", verification.preparation->bytes);
+    value.add("preparation", number(verification.preparation->microseconds));
+  }
   return value.text() + "\n";
 }
 
@@ -214,6 +218,10 @@ Result<WorkerReply> decodeReply(std::string_view line) {
   if (const JsonValue* error = fields.find("error")) verification.error = numberOf(*error);
   if (const JsonValue* run = fields.find("run")) verification.microseconds = numberOf(*run);
   if (const JsonValue* error = fields.find("outlier_error")) verification.outlierError = numberOf(*error);
+  if (const JsonValue* preparation = fields.find("preparation")) {
+    verification.preparation = {.bytes = TW_TRY(fields.integer("prepared_bytes")),
+                                .microseconds = numberOf(*preparation)};
+  }
   if (fields.find("microseconds") != nullptr) {
     for (const JsonValue& each : *TW_TRY(fields.array("microseconds"))) reply.microseconds.push_back(numberOf(each));
   }

@@ -35,12 +35,18 @@ JsonValue kernelsOf(const StoredPlan& plan) {
   return kernels;
 }
 
-/// What a record's resources hold: kernels, the interval of the median, the build keys that a refusal is bound to.
-std::string resourcesOf(const StoredPlan& plan, const Statistics& statistics, const std::optional<double>& outlierError,
-                        const std::vector<std::string>& keys) {
+/// What a record's resources hold: kernels, the interval of the median, what was measured beside it (`Measured` is a
+/// winner's report or a loser), the build keys that a refusal is bound to.
+template <typename Measured>
+std::string resourcesOf(const StoredPlan& plan, const Measured& measured, const std::vector<std::string>& keys) {
+  const Statistics& statistics = measured.statistics;
   JsonValue value = JsonValue::object({{"kernels", kernelsOf(plan)}});
   if (statistics.count > 0) value.add("interval_us", JsonValue::Array{statistics.low, statistics.high});
-  if (outlierError) value.add("outlier_error", *outlierError);
+  if (measured.outlierError) value.add("outlier_error", *measured.outlierError);
+  if (const auto& preparation = measured.preparation) {
+    value.add("prepared_bytes", preparation->bytes);
+    value.add("preparation_us", preparation->microseconds);
+  }
   if (!keys.empty()) value.add("build_keys", JsonValue::Array(keys.begin(), keys.end()));
   return value.text();
 }
@@ -143,7 +149,7 @@ Result<void> TuningStore::commit(const Problem& problem, const StoredPlan& plan,
   record.defaultMicroseconds = report.defaultStatistics ? report.defaultStatistics->median : 0;
   record.runnerUpMicroseconds = runnerUp;
   record.error = report.error;
-  record.resources = resourcesOf(plan, report.statistics, report.outlierError, {});
+  record.resources = resourcesOf(plan, report, {});
   return database_.commitWinner(record, buildsOf(plan), report.complete ? policy(problem, effort) : std::string());
 }
 
@@ -160,7 +166,7 @@ Result<void> TuningStore::addLosers(const Problem& problem, std::span<const Lose
     } else {
       for (const BuildRequest& request : each.plan.requests) keys.push_back(builder_.keyOf(request));
     }
-    record.resources = resourcesOf(each.plan, each.statistics, each.outlierError, keys);
+    record.resources = resourcesOf(each.plan, each, keys);
     records.push_back(std::move(record));
   }
   return database_.addRecords(records);

@@ -56,6 +56,7 @@ class TuningStore {
     Statistics statistics;  ///< of kOk
     double error = 0;
     std::optional<double> outlierError;
+    std::optional<Preparation> preparation;
   };
   Result<void> addLosers(const Problem& problem, std::span<const Loser> losers);
 

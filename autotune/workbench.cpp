@@ -9,6 +9,16 @@ namespace {
 // Outputs up to this size are checked for unwritten elements as a whole, larger ones at the samples.
 constexpr std::int64_t kWholeCheckBytes = std::int64_t{32} << 20;
 
+/// Microseconds of what `work` puts on the default stream, from launch to end.
+template <typename Work>
+Result<double> timed(Device& device, Work&& work) {
+  TW_TRY(device.synchronize());
+  const auto start = std::chrono::steady_clock::now();
+  TW_TRY(work());
+  TW_TRY(device.synchronize());
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+}
+
 }  // namespace
 
 Result<void> Workbench::open(const Problem& problem, const OpenOptions& options) {
@@ -16,6 +26,7 @@ Result<void> Workbench::open(const Problem& problem, const OpenOptions& options)
   outliers_.reset();
   gaussian_.reset();
   workspace_ = DeviceBuffer();
+  prepared_ = DeviceBuffer();
   problem_ = problem;
   options_ = options;
   gaussian_ = TW_TRY(makeCase(options, reference::Activations::kGaussian));
@@ -45,11 +56,12 @@ Result<Verification> Workbench::prepare(int plan, const Template& kernelTemplate
   }
   made.workspaceBytes =
       static_cast<std::size_t>(kernelTemplate.workspaceBytes(problem_, device_.info(), configuration));
-  if (made.workspaceBytes > workspace_.bytes()) {
-    TW_TRY(device_.synchronize());
-    workspace_ = DeviceBuffer();
-    workspace_ = TW_TRY(device_.allocate(made.workspaceBytes));
+  if (problem_.isLinear() && problem_.linear.prepared) {
+    made.preparedBytes =
+        static_cast<std::size_t>(kernelTemplate.preparedBytes(problem_, device_.info(), configuration));
   }
+  TW_TRY(grow(workspace_, made.workspaceBytes));
+  TW_TRY(grow(prepared_, made.preparedBytes));
   plans_.insert_or_assign(plan, std::move(made));
   return verify(plan);
 }
@@ -58,7 +70,7 @@ Result<Verification> Workbench::verify(int plan) {
   const Plan& found = *TW_TRY(find(plan));
   Verification verification;
 
-  reference::Verdict verdict = TW_TRY(check(found, *gaussian_, verification.microseconds));
+  reference::Verdict verdict = TW_TRY(check(found, *gaussian_, verification));
   verification.ok = verdict.ok;
   verification.what = std::move(verdict.what);
   verification.error = verdict.nrmse;
@@ -66,7 +78,7 @@ Result<Verification> Workbench::verify(int plan) {
     return verification;
   }
 
-  double ignored = 0;
+  Verification ignored;
   verdict = TW_TRY(check(found, *TW_TRY(outlierCase()), ignored));
   verification.ok = verdict.ok;
   if (!verdict.ok) verification.what = fmt::format("with outlier channels: {}", verdict.what);
@@ -76,8 +88,18 @@ Result<Verification> Workbench::verify(int plan) {
 
 Result<std::vector<double>> Workbench::measure(int plan, const MeasureOptions& options) {
   const Plan& found = *TW_TRY(find(plan));
-  return device_.measure([&](StreamHandle stream) { return run(found, gaussian_->operands.operands(), stream); },
-                         options);
+  const Operands& operands = gaussian_->operands.operands();
+  TW_TRY(prepareWeights(found, operands));
+  TW_TRY(device_.synchronize());
+  return device_.measure([&](StreamHandle stream) { return run(found, operands, stream); }, options);
+}
+
+Result<void> Workbench::grow(DeviceBuffer& buffer, std::size_t bytes) {
+  if (bytes <= buffer.bytes()) return {};
+  TW_TRY(device_.synchronize());
+  buffer = DeviceBuffer();
+  buffer = TW_TRY(device_.allocate(bytes));
+  return {};
 }
 
 void Workbench::release(int plan) {
@@ -92,20 +114,32 @@ Result<Workbench::Plan*> Workbench::find(int plan) {
 
 Result<void> Workbench::run(const Plan& plan, const Operands& operands, StreamHandle stream) {
   LaunchList launches;
-  plan.kernelTemplate->encode(problem_, device_.info(), plan.configuration, operands, workspace_.data(), nullptr,
+  const void* const prepared = plan.preparedBytes > 0 ? prepared_.data() : nullptr;
+  plan.kernelTemplate->encode(problem_, device_.info(), plan.configuration, operands, workspace_.data(), prepared,
                               launches);
   return device_.launch(launches, plan.kernels, stream);
 }
 
-Result<reference::Verdict> Workbench::check(const Plan& plan, const Case& of, double& microseconds) {
+Result<void> Workbench::prepareWeights(const Plan& plan, const Operands& operands) {
+  if (plan.preparedBytes == 0) return {};
+  LaunchList launches;
+  plan.kernelTemplate->encodePreparation(problem_, device_.info(), plan.configuration, operands, prepared_.data(),
+                                         launches);
+  return device_.launch(launches, plan.kernels, nullptr);
+}
+
+Result<reference::Verdict> Workbench::check(const Plan& plan, const Case& of, Verification& verification) {
+  const Operands& operands = of.operands.operands();
   TW_TRY(of.operands.poison(device_));
-  // A plan that reads its workspace before it writes it must not find last run's results there.
+  // A plan that reads its workspace before it writes it, or what its preparation left out, must not find last run's
+  // results there.
   if (plan.workspaceBytes > 0) TW_TRY(device_.fill(workspace_.data(), 0xff, plan.workspaceBytes));
-  TW_TRY(device_.synchronize());
-  const auto start = std::chrono::steady_clock::now();
-  TW_TRY(run(plan, of.operands.operands(), nullptr));
-  TW_TRY(device_.synchronize());
-  microseconds = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+  if (plan.preparedBytes > 0) {
+    TW_TRY(device_.fill(prepared_.data(), 0xff, plan.preparedBytes));
+    verification.preparation = {.bytes = static_cast<std::int64_t>(plan.preparedBytes),
+                                .microseconds = TW_TRY(timed(device_, [&] { return prepareWeights(plan, operands); }))};
+  }
+  verification.microseconds = TW_TRY(timed(device_, [&] { return run(plan, operands, nullptr); }));
 
   const Precision precision = plan.kernelTemplate->precision(problem_, plan.configuration);
   const reference::ReadOutput read = of.operands.reader(device_);

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "autotune/verification.h"
 #include "reference/check.h"
 #include "reference/device_operands.h"
 #include "runtime/device.h"
@@ -23,15 +24,6 @@ namespace tilewright::autotune {
 struct OpenOptions {
   std::uint64_t seed = 1;
   double sampleBudget = 2e6;  ///< multiply-adds spent on the expected results
-};
-
-/// What running a plan once says about its results.
-struct Verification {
-  bool ok = true;
-  std::string what;                    ///< the rule that was broken; empty if ok
-  double error = 0;                    ///< normalized RMS against double precision, Gaussian activations
-  std::optional<double> outlierError;  ///< of lossy plans: with 0.5 % of the channels at 30 times
-  double microseconds = 0;             ///< of the checked run, from launch to end, cold caches included
 };
 
 /// A binary of a plan, and the kernels that the plan takes from it, in the order of the build request.
@@ -65,6 +57,7 @@ class Workbench {
     Configuration configuration;
     std::vector<KernelHandle> kernels;
     std::size_t workspaceBytes = 0;
+    std::size_t preparedBytes = 0;  ///< 0 too if the problem's calls prepare what they need
   };
   /// Operands with one kind of activations, and what comes out of them.
   struct Case {
@@ -75,9 +68,13 @@ class Workbench {
   Result<Case> makeCase(const OpenOptions& options, reference::Activations activations);
   Result<const Case*> outlierCase();
   Result<Plan*> find(int plan);
+  /// Makes `buffer`, one for all plans, hold `bytes`.
+  Result<void> grow(DeviceBuffer& buffer, std::size_t bytes);
   Result<void> run(const Plan& plan, const Operands& operands, StreamHandle stream);
-  /// Runs the plan on the case and judges; `microseconds` is the run's own time.
-  Result<reference::Verdict> check(const Plan& plan, const Case& of, double& microseconds);
+  /// Puts the plan's prepared weights in place, where those of another may be.
+  Result<void> prepareWeights(const Plan& plan, const Operands& operands);
+  /// Runs the plan on the case and judges; the times in `verification` are the run's own.
+  Result<reference::Verdict> check(const Plan& plan, const Case& of, Verification& verification);
   Result<LoadedBinary*> load(const Binary& binary);
 
   Device& device_;
@@ -88,6 +85,7 @@ class Workbench {
   std::map<std::string, std::unique_ptr<LoadedBinary>> loaded_;  // by hash; binaries outlive the problem
   std::map<int, Plan> plans_;
   DeviceBuffer workspace_;  // one for all plans: they run one at a time
+  DeviceBuffer prepared_;   // the same; of the plan that is checked or measured
 };
 
 }  // namespace tilewright::autotune

@@ -125,6 +125,10 @@ JsonValue outcomeToJson(const ProblemOutcome& outcome) {
     value.add("speed_up", winner.speedUp());
     value.add("error", winner.error);
     if (winner.outlierError) value.add("outlier_error", *winner.outlierError);
+    if (winner.preparation) {
+      value.add("prepared_bytes", winner.preparation->bytes);
+      value.add("preparation_us", winner.preparation->microseconds);
+    }
     value.add("measured", winner.measured);
     value.add("tied", winner.tied);
     value.add("complete", winner.complete);

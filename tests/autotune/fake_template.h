@@ -8,8 +8,14 @@
 
 namespace tilewright::autotune {
 
+/// What a preparation of FakeTemplate's q4k_linear fills: `tile` + `stages` floats that say whose it is, and W in
+/// floats.
+inline float preparedMark(std::int64_t tile, std::int64_t stages) {
+  return static_cast<float>(10 * tile + stages);
+}
+
 /// Two parameters: tile (1, 2, 4, 8) and stages (1, 2); stages = 2 with tile = 8 breaks the constraint "shared_memory".
-/// Predicts 100 / tile + stages microseconds, times `scale`.
+/// Predicts 100 / tile + stages microseconds, times `scale`. Of q4k_linear it prepares the weights.
 class FakeTemplate : public Template {
  public:
   FakeTemplate(std::string id, double scale, Operation operation = Operation::kLinear)
@@ -52,19 +58,35 @@ class FakeTemplate : public Template {
     return {request};
   }
   std::int64_t workspaceBytes(const Problem&, const DeviceInfo&, const Configuration&) const override { return 256; }
+  std::int64_t preparedBytes(const Problem& problem, const DeviceInfo&,
+                             const Configuration& configuration) const override {
+    if (operation_ != Operation::kQ4kLinear) return 0;
+    return 4 * (configuration["tile"] + configuration["stages"] + problem.linear.n * problem.linear.k);
+  }
+  void encodePreparation(const Problem& problem, const DeviceInfo&, const Configuration& configuration,
+                         const Operands& operands, void* prepared, LaunchList& launches) const override {
+    addLaunch(problem, configuration, operands, prepared, true, launches);
+  }
   void encode(const Problem& problem, const DeviceInfo&, const Configuration& configuration, const Operands& operands,
-              void* workspace, const void*, LaunchList& launches) const override {
-    Launch& launch = launches.addKernel(0, {}, {});
-    launch.arguments.value(configuration["tile"]);
-    launch.arguments.value(configuration["stages"]);
-    launch.arguments.value(&problem);
-    launch.arguments.value(&operands);
+              void* workspace, const void* prepared, LaunchList& launches) const override {
+    addLaunch(problem, configuration, operands, prepared, false, launches);
   }
 
   Refusal refusal;            ///< of every problem, unless its name is empty
   std::string sourceVersion;  ///< part of the source, to change it
 
  private:
+  static void addLaunch(const Problem& problem, const Configuration& configuration, const Operands& operands,
+                        const void* prepared, bool isPreparation, LaunchList& launches) {
+    Launch& launch = launches.addKernel(0, {}, {});
+    launch.arguments.value(configuration["tile"]);
+    launch.arguments.value(configuration["stages"]);
+    launch.arguments.value(&problem);
+    launch.arguments.value(&operands);
+    launch.arguments.pointer(prepared);
+    launch.arguments.value(std::int64_t{isPreparation});
+  }
+
   std::string id_;
   double scale_;
   Operation operation_;

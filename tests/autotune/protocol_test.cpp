@@ -76,7 +76,8 @@ TEST(Protocol, repliesKeepTimesErrorsAndWhatIsNotFinite) {
                         .what = "row 3: \"NaN\"\n",
                         .error = std::numeric_limits<double>::quiet_NaN(),
                         .outlierError = 0.5,
-                        .microseconds = 17};
+                        .microseconds = 17,
+                        .preparation = Preparation{.bytes = std::int64_t{1} << 40, .microseconds = 2.5}};
   const std::string line = encodeReply(reply);
   EXPECT_EQ(std::ranges::count(line, '\n'), 1);
   const auto decoded = decodeReply(line);
@@ -87,6 +88,8 @@ TEST(Protocol, repliesKeepTimesErrorsAndWhatIsNotFinite) {
   EXPECT_TRUE(std::isnan(decoded->verification.error));
   EXPECT_EQ(decoded->verification.outlierError, 0.5);
   EXPECT_EQ(decoded->verification.microseconds, 17);
+  EXPECT_EQ(decoded->verification.preparation, reply.verification.preparation);
+  EXPECT_EQ(decodeReply(encodeReply(WorkerReply()))->verification.preparation, std::nullopt);
 
   const auto failed = decodeReply(encodeReply(fail(ErrorCode::kOutOfMemory, "no {} bytes", 7)));
   ASSERT_FALSE(failed);

@@ -17,6 +17,8 @@
 #include <set>
 
 #include "autotune/worker.h"
+#include "format/configuration_json.h"
+#include "format/json_parse.h"
 #include "format/json_value.h"
 #include "tests/autotune/fake_device.h"
 
@@ -51,8 +53,13 @@ const TameTemplate& tameTemplate() {
   return kTemplate;
 }
 
+const TameTemplate& preparingTemplate() {
+  static const TameTemplate kTemplate("q4k_linear.fake", 1, Operation::kQ4kLinear);
+  return kTemplate;
+}
+
 std::span<const Template* const> fakeTemplates() {
-  static const Template* const kTemplates[] = {&fakeTemplate()};
+  static const Template* const kTemplates[] = {&fakeTemplate(), &preparingTemplate()};
   return kTemplates;
 }
 
@@ -144,6 +151,40 @@ TEST(Sweep, crashingHangingAndWrongCandidatesCostThemselvesOnly) {
   ASSERT_EQ(winners->size(), 1u);
   EXPECT_EQ(winners->front().record.configuration, R"({"tile": 2, "stages": 2})");
   EXPECT_TRUE(database->findByBuild(winners->front().buildKeys.at(0))) << "the winner's binary is stored with it";
+}
+
+TEST(Sweep, recordsWhatAPlanKeepsOfPreparedWeights) {
+  const TemporaryFolder folder;
+  const auto database = openDatabase(folder / "a.twdb");
+  const Problem unprepared{.operation = Operation::kQ4kLinear, .linear = {.n = 8, .k = 256, .m = 8}};
+  Problem prepared = unprepared;
+  prepared.linear.prepared = true;
+  Fixture fixture(*database, {{prepared, 1, ""}, {unprepared, 1, ""}});
+  const SweepReport report = fixture.run();
+  ASSERT_EQ(report.count(ProblemStatus::kTuned), 2);
+  std::vector<std::string> warnings;
+  for (const ProblemOutcome& outcome : report.outcomes) {
+    const Problem& problem = outcome.listed.problem;
+    SCOPED_TRACE(toJson(problem));
+    const auto records = database->records({.problem = toJson(problem), .device = deviceKey(kDevice)}, warnings);
+    ASSERT_TRUE(records);
+    for (const Record& record : *records) {
+      const auto resources = parseJson(record.resources);
+      ASSERT_TRUE(resources);
+      const JsonValue* bytes = resources->find("prepared_bytes");
+      const JsonValue* time = resources->find("preparation_us");
+      if (!problem.linear.prepared || record.status == RecordStatus::kRefused) {
+        EXPECT_TRUE(bytes == nullptr && time == nullptr) << record.resources;
+        continue;
+      }
+      const auto entries = *parseConfiguration(record.configuration);
+      ASSERT_TRUE(bytes != nullptr && time != nullptr) << record.resources;
+      EXPECT_EQ(*bytes->asInteger(), preparingTemplate().preparedBytes(problem, kDevice, Configuration(entries)));
+      EXPECT_GT(*time->asReal(), 0);
+    }
+    EXPECT_EQ(outcome.winner->configuration.text(), "tile=2 stages=2");
+    EXPECT_EQ(outcome.winner->preparation.has_value(), problem.linear.prepared);
+  }
 }
 
 /// Kills the sweep's workers, as the system does when memory runs out, whenever a race begins.
