@@ -11,7 +11,8 @@ void addLayer(JsonValue& value, int layer, const DatabaseLayers& layers) {
   value.add("database", layers.databases()[layer]->path().string());
 }
 
-JsonValue candidateJson(const Candidate& candidate, const DatabaseLayers& layers, bool chosen) {
+JsonValue candidateJson(const Candidate& candidate, const DeviceInfo& device, const DatabaseLayers& layers,
+                        bool chosen) {
   JsonValue value = JsonValue::object({{"status", chosen ? "chosen" : "next"},
                                        {"template", candidate.kernelTemplate->id()},
                                        {"configuration", configurationToJson(candidate.configuration.entries())},
@@ -22,6 +23,9 @@ JsonValue candidateJson(const Candidate& candidate, const DatabaseLayers& layers
     value.add("precision",
               precisionName(candidate.kernelTemplate->precision(candidate.problem, candidate.configuration)));
   }
+  const std::int64_t preparedBytes =
+      candidate.kernelTemplate->preparedBytes(candidate.problem, device, candidate.configuration);
+  if (preparedBytes > 0) value.add("prepared_bytes", preparedBytes);
   addLayer(value, candidate.layer, layers);
   const auto addTime = [&](const char* name, double microseconds) {
     if (microseconds > 0) value.add(name, microseconds);
@@ -49,10 +53,10 @@ JsonValue linesJson(std::span<const std::string> lines) {
 
 }  // namespace
 
-JsonValue::Array plansJson(const Selection& selection, const DatabaseLayers& layers) {
+JsonValue::Array plansJson(const Selection& selection, const DeviceInfo& device, const DatabaseLayers& layers) {
   JsonValue::Array plans;
   for (const Candidate& candidate : selection.candidates) {
-    plans.push_back(candidateJson(candidate, layers, plans.empty()));
+    plans.push_back(candidateJson(candidate, device, layers, plans.empty()));
   }
   for (const RefusedCandidate& refused : selection.refused) plans.push_back(refusedJson(refused, layers));
   return plans;
@@ -66,7 +70,7 @@ JsonValue explainJson(const Selection& selection, const DeviceInfo& device, cons
                             {"provenance", provenanceName(selection.provenance())},
                             {"notes", linesJson(selection.notes)},
                             {"warnings", linesJson(warnings)},
-                            {"plans", plansJson(selection, layers)}});
+                            {"plans", plansJson(selection, device, layers)}});
 }
 
 }  // namespace tilewright

@@ -12,7 +12,7 @@
 namespace tilewright {
 
 /// The "plans" of `tilewright explain --json` (docs/formats.md): the candidates, best first, then what was refused.
-JsonValue::Array plansJson(const Selection& selection, const DatabaseLayers& layers);
+JsonValue::Array plansJson(const Selection& selection, const DeviceInfo& device, const DatabaseLayers& layers);
 
 /// One object: the "plans" beside "problem", "device" and "provenance", and two lists of lines, "notes" on this
 /// selection and the dispatcher's "warnings".

@@ -47,6 +47,8 @@ void addShapes(CLI::App& verb, Draft& draft) {
                   "loosest arithmetic of q4k_linear: exact (default), fp8, int8, fast; a list "
                   "tunes each")
       ->type_name("PRECISIONS");
+  verb.add_flag("--prepared", draft.options.shapes.prepared,
+                "q4k_linear on weights that the engine prepares once for each model and gives with every call");
 }
 
 void addProblem(CLI::App& verb, Draft& draft, bool withShapes) {
@@ -55,7 +57,7 @@ void addProblem(CLI::App& verb, Draft& draft, bool withShapes) {
                   R"({"op": "q4k_linear", "n": 14336, "k": 4096, "m": 512})")
       ->type_name("JSON");
   for (const Member& member : problemMembers()) {
-    // With model shapes --m, --batch and --precision are ladders.
+    // With model shapes --m, --batch and --precision are ladders, and --prepared is for all of them.
     if (withShapes) continue;
     if (member.kind == MemberKind::kFlag) {
       verb.add_flag(member.flag, draft.flags[member.key], member.help)->group("Problem, instead of JSON");
@@ -108,6 +110,7 @@ void addTune(CLI::App& app, Draft& draft) {
       addVerb(app, "tune", "Find the best kernels for a model's shapes and keep them in a tuning database",
               "  tilewright tune --model-shapes tools/models/qwen3-0.6b.json\n"
               "  tilewright tune --device cuda:0 --model-shapes model.gguf --m 1,16,512 --precision fp8 --budget 10m\n"
+              "  tilewright tune --device cuda:0 --model-shapes model.gguf --precision int8,fp8 --prepared\n"
               "  tilewright tune --model-shapes config.json --dry-run --json\n",
               draft, Verb::kTune);
   addShapes(verb, draft);
@@ -155,12 +158,13 @@ void addBench(CLI::App& app, Draft& draft) {
 }
 
 void addExplain(CLI::App& app, Draft& draft) {
-  CLI::App& verb =
-      addVerb(app, "explain", "Show which kernel would run for a problem, from which database, and why",
-              "  tilewright explain '{\"op\": \"q4k_linear\", \"n\": 14336, \"k\": 4096, \"m\": 512}'\n"
-              "  tilewright explain --op attention --q-heads 32 --kv-heads 8 --head-dim 128 --q-len 512 --kv-len 16384 "
-              "--causal --arch sm_90a\n",
-              draft, Verb::kExplain);
+  CLI::App& verb = addVerb(
+      app, "explain", "Show which kernel would run for a problem, from which database, and why",
+      "  tilewright explain '{\"op\": \"q4k_linear\", \"n\": 14336, \"k\": 4096, \"m\": 512}'\n"
+      "  tilewright explain --op q4k_linear --n 14336 --k 4096 --m 512 --precision fp8 --prepared --arch sm_90a\n"
+      "  tilewright explain --op attention --q-heads 32 --kv-heads 8 --head-dim 128 --q-len 512 --kv-len 16384 "
+      "--causal --arch sm_90a\n",
+      draft, Verb::kExplain);
   addProblem(verb, draft, false);
   addDevice(verb, draft);
   addArch(verb, draft);

@@ -19,6 +19,7 @@ constexpr Member kMembers[] = {
     {"m", "--m", MemberKind::kInteger, "linear: rows of x (tokens)"},
     {"precision", "--precision", MemberKind::kText, "q4k_linear: loosest arithmetic allowed: exact, fp8, int8 or fast"},
     {"bias", "--bias", MemberKind::kFlag, "linear: with a bias"},
+    {"prepared", "--prepared", MemberKind::kFlag, "q4k_linear: every call is given weights that were prepared once"},
     {"dtype", "--dtype", MemberKind::kText, "attention: bf16"},
     {"batch", "--batch", MemberKind::kInteger, "attention: sequences"},
     {"q_heads", "--q-heads", MemberKind::kInteger, "attention: query heads"},
@@ -128,6 +129,10 @@ Result<void> checkVerb(const Options& options) {
   }
   if (options.verb == Verb::kBench && options.modelShapes.empty() && !options.problem) {
     return fail(ErrorCode::kInvalidArgument, "no problems: give one as JSON, or name a model with --model-shapes");
+  }
+  if (options.problem && options.shapes.prepared) {
+    return fail(ErrorCode::kInvalidArgument,
+                R"(--prepared is for the problems of --model-shapes; in JSON, say "prepared": true)");
   }
   if (options.configuration && options.templateId.empty()) {
     return fail(ErrorCode::kInvalidArgument, "--config needs --template");

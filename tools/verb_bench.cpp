@@ -192,6 +192,10 @@ class Bench {
     if (!plan.samples.empty()) addFigures(line, problem, plan);
     line.add("error", plan.verification.error);
     if (plan.verification.outlierError) line.add("outlier_error", *plan.verification.outlierError);
+    if (const auto& preparation = plan.verification.preparation) {
+      line.add("prepared_bytes", preparation->bytes);
+      line.add("preparation_us", preparation->microseconds);
+    }
     line.add("verified", plan.verification.ok);
     if (!plan.verification.ok) line.add("failed", plan.verification.what);
     return line;

@@ -68,12 +68,22 @@ std::optional<Record> recordOf(const Candidate& candidate, const DeviceInfo& dev
   return std::nullopt;
 }
 
-// What a lossy plan errs by with outlier channels in x; the tuner keeps it beside a record's resources.
-std::optional<double> outlierErrorOf(const Record& record) {
+// What the tuner keeps beside a record's resources: a real of that name.
+std::optional<double> measuredBeside(const Record& record, const char* name) {
   const Result<JsonValue> resources = parseJson(record.resources);
-  const JsonValue* error = resources ? resources->find("outlier_error") : nullptr;
-  if (error == nullptr || error->asReal() == nullptr) return std::nullopt;
-  return *error->asReal();
+  const JsonValue* value = resources ? resources->find(name) : nullptr;
+  if (value == nullptr || value->asReal() == nullptr) return std::nullopt;
+  return *value->asReal();
+}
+
+// What a lossy plan errs by with outlier channels in x.
+std::optional<double> outlierErrorOf(const Record& record) {
+  return measuredBeside(record, "outlier_error");
+}
+
+// What preparing the weights took.
+std::optional<double> preparationOf(const Record& record) {
+  return measuredBeside(record, "preparation_us");
 }
 
 std::string recordText(const Record& record) {
@@ -126,6 +136,15 @@ void printCandidates(const Explanation& explanation) {
   }
   if (first.problem != explanation.selection.problem) fmt::print("runs as   {}\n", problemText(first.problem));
   if (first.problem.isLinear()) fmt::print("computes  {}\n", precisionName(precision));
+  const std::int64_t preparedBytes =
+      first.kernelTemplate->preparedBytes(first.problem, explanation.device.info, first.configuration);
+  if (preparedBytes > 0) {
+    const auto time = explanation.record ? preparationOf(*explanation.record) : std::nullopt;
+    fmt::print("prepares  {} bytes from W{}, {}\n", preparedBytes,
+               time ? fmt::format(" in {}", formatMicroseconds(*time)) : "",
+               explanation.selection.problem.linear.prepared ? "once: every call is given them"
+                                                             : "in the call, unless it is given them");
+  }
   for (const std::string& binary : explanation.binaries) fmt::print("binary    {}\n", binary);
   for (std::size_t i = 1; i < candidates.size(); ++i) {
     fmt::print("{}{} ({}: {})\n", i == 1 ? "next      " : "          ", kernelText(candidates[i]),
@@ -160,6 +179,7 @@ void printText(const Explanation& explanation) {
 void addOrigins(JsonValue& plan, const Explanation& explanation) {
   if (const auto& record = explanation.record) {
     if (const auto error = outlierErrorOf(*record)) plan.add("outlier_error", *error);
+    if (const auto time = preparationOf(*record)) plan.add("preparation_us", *time);
     plan.add("date", record->date);
     plan.add("samples", record->samples);
     plan.add("mad_us", record->madMicroseconds);
@@ -172,7 +192,7 @@ void addOrigins(JsonValue& plan, const Explanation& explanation) {
 
 void printJson(const Explanation& explanation) {
   const Selection& selection = explanation.selection;
-  JsonValue::Array plans = plansJson(selection, explanation.layers);
+  JsonValue::Array plans = plansJson(selection, explanation.device.info, explanation.layers);
   if (!selection.candidates.empty()) addOrigins(plans.front(), explanation);
   fmt::print("{}", listingText("plans", plans,
                                {{"problem", problemToJson(selection.problem)},

@@ -87,6 +87,12 @@ TEST(CommandLine, whatIsNotGivenHasDefaults) {
   EXPECT_FALSE(options.databases.user || options.tune.budgetSeconds || options.problem || options.json);
 }
 
+TEST(CommandLine, modelShapesAreForPreparedWeightsIfAsked) {
+  EXPECT_TRUE(optionsOf({"tune", "--model-shapes", "a.json", "--prepared"}).shapes.prepared);
+  EXPECT_TRUE(optionsOf({"bench", "--model-shapes", "a.json", "--prepared"}).shapes.prepared);
+  EXPECT_FALSE(optionsOf({"tune", "--model-shapes", "a.json"}).shapes.prepared);
+}
+
 TEST(CommandLine, budgetsHaveUnits) {
   for (const auto& [text, seconds] : std::initializer_list<std::pair<const char*, double>>{
            {"0", 0}, {"90", 90}, {"2.5s", 2.5}, {"10m", 600}, {"2h", 7200}}) {
@@ -111,12 +117,15 @@ TEST(CommandLine, aProblemIsJsonOrFlags) {
                        "16384",      "--causal", "--lse",      "--alignment", "any",     "--dtype",   "bf16"})
                 .problem,
             attention);
-  const Problem linear{.operation = Operation::kQ4kLinear,
-                       .linear = {.n = 8, .k = 256, .m = 3, .precision = Precision::kInt8, .bias = true}};
-  EXPECT_EQ(
-      optionsOf({"compile", "--op", "q4k_linear", "--n", "8", "--k", "256", "--m=3", "--precision", "int8", "--bias"})
-          .problem,
-      linear);
+  const Problem linear{
+      .operation = Operation::kQ4kLinear,
+      .linear = {.n = 8, .k = 256, .m = 3, .precision = Precision::kInt8, .bias = true, .prepared = true}};
+  EXPECT_EQ(optionsOf({"compile", "--op", "q4k_linear", "--n", "8", "--k", "256", "--m=3", "--precision", "int8",
+                       "--bias", "--prepared"})
+                .problem,
+            linear);
+  EXPECT_FALSE(
+      optionsOf({"explain", "--op", "q4k_linear", "--n", "8", "--k", "256", "--m", "3"}).problem->linear.prepared);
 }
 
 TEST(CommandLine, compileAndBenchChooseAPlan) {
@@ -197,6 +206,10 @@ TEST(CommandLine, mistakesAreNamed) {
            {{"tune", "--model-shapes", "a", "--m=-1"}, "--m: '-1' is out of range"},
            {{"tune", "--model-shapes", "a", "--batch", "0"}, "--batch: '0' is out of range, sizes must be from 1"},
            {{"tune", "--model-shapes", "a", "--tp", "0"}, "--tp"},
+           {{"bench", problem, "--prepared"},
+            R"(--prepared is for the problems of --model-shapes; in JSON, say "prep)"},
+           {{"explain", "--op", "linear", "--n", "8", "--k", "8", "--m", "1", "--prepared"},
+            "prepared is true, must be false: only q4k_linear prepares its weights"},
            {{"tune", "--model-shapes", "a", "--tp", "two"}, "--tp"},
            {{"tune", "--model-shapes", "a", "--precision", "fp4"},
             "--precision: 'fp4' must be exact, fp8, int8 or fast"},

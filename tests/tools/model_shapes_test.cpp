@@ -119,6 +119,19 @@ TEST_F(ModelShapesTest, laddersMultiply) {
                                                               {4, 512, 4096}}));
 }
 
+TEST_F(ModelShapesTest, preparedWeightsAreForEveryQ4kLinearAlone) {
+  GgufWriter writer;
+  writer.text("general.architecture", "qwen2").u32("qwen2.attention.head_count", 2).u32("qwen2.embedding_length", 256);
+  writer.q4k("token_embd.weight", 1000, 256).q4k("blk.0.attn_q.weight", 256, 256);
+  writer.bf16("blk.0.attn_k.weight", 256, 256);
+  ShapeOptions options = oneOfEach();
+  options.prepared = true;
+  const auto shapes = read({write("model.gguf", writer.header())}, options);
+  ASSERT_TRUE(shapes) << shapes.error().message;
+  EXPECT_THAT(textOf(*shapes), testing::IsSupersetOf({"q 1 q4k_linear 256x256 prepared", "k 1 linear 256x256",
+                                                      "output 1 q4k_linear 1000x256 prepared"}));
+}
+
 TEST_F(ModelShapesTest, defaultLaddersEndAtTheContextAndAtSampledRows) {
   const auto shapes = read({shipped("qwen3-0.6b")}, {});
   ASSERT_TRUE(shapes);
@@ -254,14 +267,14 @@ TEST_F(ModelShapesTest, splitGgufFilesWithFaultsAreRefused) {
 
 TEST_F(ModelShapesTest, listsInJsonAndCsvAreTakenAsTheyAre) {
   const std::string json =
-      R"([{"op": "q4k_linear", "n": 8, "k": 256, "m": 3, "precision": "fp8", "count": 2.5, "use": "x"},
+      R"([{"op": "q4k_linear", "n": 8, "k": 256, "m": 3, "precision": "fp8", "prepared": true, "count": 2.5, "use": "x"},
     {"op": "attention", "q_heads": 4, "kv_heads": 2, "head_dim": 64, "q_len": 1, "kv_len": 9, "causal": true}])";
   const std::string csv =
       "# two problems\n"
-      "op, n, k, m, precision, q_heads, kv_heads, head_dim, q_len, kv_len, causal, count, use\r\n"
-      "q4k_linear,8,256,3,fp8,,,,,,,2.5,\"x\"\r\n"
+      "op, n, k, m, precision, prepared, q_heads, kv_heads, head_dim, q_len, kv_len, causal, count, use\r\n"
+      "q4k_linear,8,256,3,fp8,1,,,,,,,2.5,\"x\"\r\n"
       "\n"
-      "attention,,,,,4,2,64,1,9,true,,\n";
+      "attention,,,,,,4,2,64,1,9,true,,\n";
   const auto fromJson = read({write("list.json", json)});
   const auto fromCsv = read({write("list.csv", csv)});
   const auto fromSpreadsheet = read({write("spreadsheet.csv", "\xef\xbb\xbf" + std::string(csv))});
@@ -272,6 +285,7 @@ TEST_F(ModelShapesTest, listsInJsonAndCsvAreTakenAsTheyAre) {
   ASSERT_EQ(fromJson->problems.size(), 2u);
   EXPECT_EQ(fromJson->problems, fromCsv->problems);
   EXPECT_EQ(fromJson->problems[0].count, 2.5);
+  EXPECT_TRUE(fromJson->problems[0].problem.linear.prepared);
   EXPECT_EQ(fromJson->problems[0].use, "x");
 }
 
@@ -349,6 +363,8 @@ TEST_F(ModelShapesTest, badInputIsNamedWithItsRule) {
             "must be a 64-bit integer"},
            {"flag.csv", "op,n,k,m,bias\nlinear,1,1,1,yes\n", ErrorCode::kInvalidArgument,
             "bias is 'yes', must be true, false, 1 or 0"},
+           {"prepared.csv", "op,n,k,m,prepared\nlinear,1,1,1,1\n", ErrorCode::kInvalidArgument,
+            "prepared is true, must be false: only q4k_linear"},
            {"negative.csv", "op,n,k,m\nlinear,1,1,-1\n", ErrorCode::kInvalidArgument, "m is -1, must be from 0"},
            {"count.csv", "op,n,k,m,count\nlinear,1,1,1,-2\n", ErrorCode::kInvalidArgument,
             "count is -2, must be above 0"},

@@ -11,6 +11,7 @@
 #include "format/json_parse.h"
 #include "format/listing.h"
 #include "format/problem_json.h"
+#include "templates/template.h"
 #include "tests/tools/program_fixture.h"
 #include "tools/exit_code.h"
 
@@ -59,9 +60,20 @@ TEST_F(ProgramTest, dryRunPrintsATableOfProblems) {
   EXPECT_EQ(outcome.errors, "");
 }
 
+TEST_F(ProgramTest, dryRunShowsPreparedWeights) {
+  const Outcome outcome =
+      run({"tune", "--model-shapes", std::string(TILEWRIGHT_SOURCE_DIR) + "/tools/models/gemma-3-4b.json", "--m",
+           "1,16", "--q", "1", "--kv", "1024", "--prepared", "--dry-run"});
+  EXPECT_EQ(outcome.exitCode, kExitSuccess) << outcome.errors;
+  EXPECT_THAT(outcome.output,
+              HasSubstr("down                 34  q4k_linear  n=2560 k=10240 exact prepared   m=1,16\n"));
+  EXPECT_THAT(outcome.output, HasSubstr("attention   b=1 heads=8/4 d=256 q=1 causal  kv=1024\n"));
+}
+
 TEST_F(ProgramTest, dryRunsListingIsInputAgain) {
   const std::string model = std::string(TILEWRIGHT_SOURCE_DIR) + "/tools/models/llama-3.1-8b.json";
-  const Outcome first = run({"tune", "--model-shapes", model, "--precision", "exact,fp8", "--dry-run", "--json"});
+  const Outcome first =
+      run({"tune", "--model-shapes", model, "--precision", "exact,fp8", "--prepared", "--dry-run", "--json"});
   ASSERT_EQ(first.exitCode, kExitSuccess) << first.errors;
   const auto value = parseJson(first.output);
   ASSERT_TRUE(value) << value.error().message;
@@ -124,6 +136,46 @@ TEST_F(ProgramTest, explainNamesTheKernelOrWhoRefused) {
   const auto entries = listingEntries(*value, "plans", {"problem", "device", "provenance"});
   ASSERT_TRUE(entries) << entries.error().message;
   for (const JsonValue& plan : **entries) EXPECT_EQ(*plan.find("status")->asString(), "refused");
+}
+
+TEST_F(ProgramTest, explainTellsWhatAPlanKeepsOfItsWeights) {
+  const Problem problem{.operation = Operation::kQ4kLinear,
+                        .linear = {.n = 14336, .k = 4096, .m = 512, .precision = Precision::kInt8, .prepared = true}};
+  const DeviceInfo device = *nominalDevice("sm_90a");
+  const Template& fused = *findTemplate("q4k_linear.fused_sm90");
+  const Configuration configuration = fused.defaultConfiguration(problem, device);
+  const std::int64_t bytes = fused.preparedBytes(problem, device, configuration);
+  ASSERT_GT(bytes, 0);
+  const std::string file = path("user.twdb");
+  const Record winner{.problem = toJson(problem),
+                      .device = deviceKey(device),
+                      .templateId = std::string(fused.id()),
+                      .configuration = configuration.json(),
+                      .medianMicroseconds = 20,
+                      .madMicroseconds = 0.1,
+                      .samples = 15,
+                      .resources = R"({"kernels": [], "prepared_bytes": 1, "preparation_us": 12.5})",
+                      .toolchain = "none",
+                      .date = "2026-11-30T01:30:00Z"};
+  ASSERT_TRUE((*Database::open(file, {.access = DatabaseAccess::kCreate}))->commitWinner(winner, {}));
+
+  const Outcome text = run({"explain", toJson(problem), "--arch", "sm_90a", "--db", file});
+  EXPECT_THAT(text.output, testing::AllOf(HasSubstr("problem   q4k_linear n=14336 k=4096 m=512 int8 prepared\n"),
+                                          HasSubstr(fmt::format("prepares  {} bytes from W in 12.5 us, once: every "
+                                                                "call is given them\n",
+                                                                bytes))));
+  const Outcome json = run({"explain", toJson(problem), "--arch", "sm_90a", "--db", file, "--json"});
+  const auto value = parseJson(json.output);
+  ASSERT_TRUE(value) << json.output;
+  const JsonValue& chosen = value->find("plans")->asArray()->front();
+  EXPECT_EQ(*chosen.find("prepared_bytes")->asInteger(), bytes);
+  EXPECT_EQ(*chosen.find("preparation_us")->asReal(), 12.5);
+
+  Problem unprepared = problem;
+  unprepared.linear.prepared = false;
+  EXPECT_THAT(run({"explain", toJson(unprepared), "--arch", "sm_90a", "--db", file}).output,
+              HasSubstr(fmt::format("prepares  {} bytes from W, in the call, unless it is given them\n", bytes)));
+  EXPECT_THAT(run({"explain", kProblem, "--arch", "sm_80"}).output, testing::Not(HasSubstr("prepares")));
 }
 
 TEST_F(ProgramTest, explainTakesWinnersFromTheDatabase) {

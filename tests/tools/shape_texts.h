@@ -16,8 +16,9 @@ inline std::vector<std::string> textOf(const ModelShapes& shapes) {
   for (const ListedProblem& listed : shapes.problems) {
     const Problem& problem = listed.problem;
     if (problem.isLinear()) {
-      lines.push_back(fmt::format("{} {} {} {}x{}{}", listed.use, listed.count, operationName(problem.operation),
-                                  problem.linear.n, problem.linear.k, problem.linear.bias ? " bias" : ""));
+      lines.push_back(fmt::format("{} {} {} {}x{}{}{}", listed.use, listed.count, operationName(problem.operation),
+                                  problem.linear.n, problem.linear.k, problem.linear.bias ? " bias" : "",
+                                  problem.linear.prepared ? " prepared" : ""));
     } else {
       const AttentionShape& shape = problem.attention;
       lines.push_back(fmt::format("{} {} {}/{} d{}{}", listed.use, listed.count, shape.qHeads, shape.kvHeads,

@@ -76,6 +76,7 @@ Result<void> addLinear(const LinearLayer& layer, const ShapeOptions& options, Mo
                            .use = layer.use};
       listed.problem.linear.m = m;
       listed.problem.linear.precision = precision;
+      listed.problem.linear.prepared = q4k && options.prepared;
       TW_TRY(addProblem(std::move(listed), shapes));
     }
   }

@@ -20,6 +20,7 @@ struct ShapeOptions {
   std::vector<std::int64_t> batches;  ///< --batch, of attention
   std::vector<Precision> precisions{Precision::kExact};
   int tensorParallel = 1;
+  bool prepared = false;  ///< --prepared: of every q4k_linear
 };
 
 inline constexpr std::int64_t kDefaultRows[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096};

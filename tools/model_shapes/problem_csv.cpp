@@ -14,12 +14,13 @@ struct Column {
 };
 
 constexpr Column kColumns[] = {
-    {"op", CellKind::kText},          {"n", CellKind::kInteger},        {"k", CellKind::kInteger},
-    {"m", CellKind::kInteger},        {"precision", CellKind::kText},   {"bias", CellKind::kFlag},
-    {"dtype", CellKind::kText},       {"batch", CellKind::kInteger},    {"q_heads", CellKind::kInteger},
-    {"kv_heads", CellKind::kInteger}, {"head_dim", CellKind::kInteger}, {"q_len", CellKind::kInteger},
-    {"kv_len", CellKind::kInteger},   {"causal", CellKind::kFlag},      {"lse", CellKind::kFlag},
-    {"alignment", CellKind::kText},   {"count", CellKind::kNumber},     {"use", CellKind::kText},
+    {"op", CellKind::kText},         {"n", CellKind::kInteger},        {"k", CellKind::kInteger},
+    {"m", CellKind::kInteger},       {"precision", CellKind::kText},   {"bias", CellKind::kFlag},
+    {"prepared", CellKind::kFlag},   {"dtype", CellKind::kText},       {"batch", CellKind::kInteger},
+    {"q_heads", CellKind::kInteger}, {"kv_heads", CellKind::kInteger}, {"head_dim", CellKind::kInteger},
+    {"q_len", CellKind::kInteger},   {"kv_len", CellKind::kInteger},   {"causal", CellKind::kFlag},
+    {"lse", CellKind::kFlag},        {"alignment", CellKind::kText},   {"count", CellKind::kNumber},
+    {"use", CellKind::kText},
 };
 
 struct Cell {
