@@ -164,6 +164,11 @@ Result<void> Harness::enqueue(Plan& plan, const Operands& operands, StreamHandle
   return device_.launch(launches, plan.loaded->kernels, stream);
 }
 
+Result<void> Harness::enqueueWhole(Plan& plan, const reference::DeviceOperands& operands, StreamHandle stream) {
+  if (plan.mustBePrepared()) TW_TRY(enqueuePreparation(plan, operands.operands(), stream));
+  return enqueue(plan, operands, stream, plan.mustBePrepared());
+}
+
 Result<void> Harness::enqueuePreparation(Plan& plan, const Operands& operands, StreamHandle stream) {
   LaunchList launches;
   plan.kernelTemplate->encodePreparation(plan.problem, plan.device, plan.configuration, operands, plan.prepared.data(),
@@ -200,7 +205,7 @@ Result<std::string> Harness::judge(Plan& plan, const Data& data) {
 
 Result<std::string> Harness::runConfiguration(Plan& plan, Data& data, int repeats) {
   for (const bool prepared : {false, true}) {
-    if (prepared && plan.preparedBytes == 0) break;
+    if (prepared ? plan.preparedBytes == 0 : plan.mustBePrepared()) continue;
     if (prepared) TW_TRY(enqueuePreparation(plan, data.operands.operands(), nullptr));
     TW_TRY(data.operands.poison(device_));
     TW_TRY(enqueue(plan, data.operands, nullptr, prepared));

@@ -89,6 +89,8 @@ class Harness {
     std::size_t workspaceBytes = 0, preparedBytes = 0, activationBytes = 0;
     DeviceBuffer workspace, prepared, activations;  ///< each with a guard behind it
 
+    /// Whether no call of the problem comes without prepared weights.
+    bool mustBePrepared() const { return problem.linear.prepared && preparedBytes > 0; }
     std::string_view activationFormat() const {
       return kernelTemplate->activationFormat(problem, device, configuration);
     }
@@ -111,6 +113,8 @@ class Harness {
   /// With `activations`, on those.
   Result<void> enqueue(Plan& plan, const Operands& operands, StreamHandle stream, bool prepared,
                        const void* activations);
+  /// One call with all that its problem does not promise: the preparation too, if no call comes without.
+  Result<void> enqueueWhole(Plan& plan, const reference::DeviceOperands& operands, StreamHandle stream);
   Result<void> enqueuePreparation(Plan& plan, const Operands& operands, StreamHandle stream);
   /// Into the plan's own activations.
   Result<void> enqueueQuantization(Plan& plan, const Operands& operands, StreamHandle stream);

@@ -54,7 +54,7 @@ Result<void> Harness::replayGraphs(std::vector<FlowPlan>& plans, const Case& eac
   Data data = TW_TRY(makeData(each));
   for (FlowPlan& flow : plans) {
     flow.stream = TW_TRY(makeStream(options_));
-    TW_TRY(flow.stream->capture([&](StreamHandle handle) { return enqueue(flow.plan, data.operands, handle, false); }));
+    TW_TRY(flow.stream->capture([&](StreamHandle handle) { return enqueueWhole(flow.plan, data.operands, handle); }));
   }
   const auto replay = [&](FlowPlan& flow) -> Result<void> {
     TW_TRY(flow.stream->replay());
@@ -125,7 +125,7 @@ Result<void> Harness::overlapStreams(std::vector<FlowPlan>& plans, const Case& e
   const std::unique_ptr<CudaStream> stream = TW_TRY(makeStream(options_)), other = TW_TRY(makeStream(options_));
   for (std::size_t i = 0; i < plans.size(); ++i) {
     FlowPlan& flow = plans[i];
-    TW_TRY(enqueue(flow.plan, data.operands, stream->handle(), false));
+    TW_TRY(enqueueWhole(flow.plan, data.operands, stream->handle()));
     TW_TRY(stream->synchronize());
     const OutputBits alone = TW_TRY(outputBits(data.operands));
     for (const std::size_t beside : {i, (i + 1) % plans.size()}) {
@@ -135,8 +135,8 @@ Result<void> Harness::overlapStreams(std::vector<FlowPlan>& plans, const Case& e
       TW_TRY(data.operands.poison(device_));
       TW_TRY(otherData.operands.poison(device_));
       for (int round = 0; round < kRounds; ++round) {
-        TW_TRY(enqueue(flow.plan, data.operands, stream->handle(), false));
-        TW_TRY(enqueue(second, otherData.operands, other->handle(), false));
+        TW_TRY(enqueueWhole(flow.plan, data.operands, stream->handle()));
+        TW_TRY(enqueueWhole(second, otherData.operands, other->handle()));
       }
       TW_TRY(stream->synchronize());
       TW_TRY(other->synchronize());
@@ -194,14 +194,15 @@ Result<int> Harness::shareActivations(std::vector<FlowPlan>& plans, const Case& 
       continue;
     }
 
-    const bool prepared = plan.preparedBytes > 0 && beside.preparedBytes > 0;
     const auto run = [&](StreamHandle stream, bool shared) -> Result<void> {
       const void* activations = shared ? plan.activations.data() : nullptr;
       if (shared) TW_TRY(enqueueQuantization(plan, operands.operands(), stream));
-      if (prepared) TW_TRY(enqueuePreparation(plan, operands.operands(), stream));
-      TW_TRY(enqueue(plan, operands.operands(), stream, prepared, activations));
-      if (prepared) TW_TRY(enqueuePreparation(beside, second, stream));
-      return enqueue(beside, second, stream, prepared, activations);
+      for (const auto& [one, its] : {std::pair(&plan, &operands.operands()), {&beside, &second}}) {
+        const bool prepared = one->preparedBytes > 0;
+        if (prepared) TW_TRY(enqueuePreparation(*one, *its, stream));
+        TW_TRY(enqueue(*one, *its, stream, prepared, activations));
+      }
+      return {};
     };
     const auto spoil = [&]() -> Result<void> {
       for (Plan* one : {&plan, &beside}) {

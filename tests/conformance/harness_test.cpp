@@ -220,6 +220,15 @@ constexpr Edge kEdges[] = {
     {"bias", [](const Case& c) { return c.problem.linear.bias; }},
     {"bias_ragged", [](const Case& c) { return c.problem.linear.bias && c.problem.linear.n % 8 != 0; }},
     {"bias_deep", [](const Case& c) { return c.problem.linear.bias && c.problem.linear.k >= 2048; }},
+    {"prepared", [](const Case& c) { return c.problem.linear.prepared; }},
+    {"prepared_bias_ragged",
+     [](const Case& c) { return c.problem.linear.prepared && c.problem.linear.bias && c.problem.linear.n % 8 != 0; }},
+    {"prepared_x_outliers",
+     [](const Case& c) {
+       return c.problem.linear.prepared && c.operands.activations == reference::Activations::kOutliers;
+     },
+     false},
+    {"prepared_flows", [](const Case& c) { return c.problem.linear.prepared && hasFlows(c); }, false},
     {"x_outliers", [](const Case& c) { return c.operands.activations == reference::Activations::kOutliers; }},
     {"x_zero_rows", [](const Case& c) { return c.operands.activations == reference::Activations::kZeroRows; }},
     {"x_constant_rows", [](const Case& c) { return c.operands.activations == reference::Activations::kConstantRows; }},

@@ -17,6 +17,7 @@ struct Size {
   bool huge = false;
   bool padded =
       false;  ///< rows of out start at multiples of 16 bytes, whatever n is: templates with TMA take no others
+  bool prepared = false;
 };
 
 // Of the template for few rows, whose out passes 2^31 elements only with weights of 9 GiB.
@@ -101,6 +102,16 @@ constexpr Size kSizes[] = {
     {"huge_x_padded", 37, 36864, 61681, false, true, true},
 };
 
+// Of q4k_linear, called with prepared weights alone.
+constexpr Size kPreparedSizes[] = {
+    {"prepared", 256, 512, 40, false, false, false, true},
+    {"prepared_rows_zero", 64, 512, 0, false, false, false, true},
+    {"prepared_rows_one", 264, 1024, 1, false, false, false, true},
+    {"prepared_37_rows_seven", 37, 4096, 7, true, false, true, true},
+    {"prepared_257_rows_133", 257, 2048, 133, true, false, true, true},
+    {"prepared_columns_tail_257", 257, 256, 33, false, false, false, true},
+};
+
 // `linear` takes any k.
 constexpr Size kDepths[] = {
     {"depth_1", 33, 1, 5},          {"depth_7", 33, 7, 5},      {"depth_8", 33, 8, 5},
@@ -156,7 +167,8 @@ std::vector<Case> linearCases(Operation operation) {
   const bool blocks = operation == Operation::kQ4kLinear;
   const auto add = [&](const Size& size, Precision precision, std::string name, OperandOptions operands = {}) {
     if (size.padded) operands.outPadding = (8 - size.n % 8) % 8;
-    const LinearShape shape{.n = size.n, .k = size.k, .m = size.m, .precision = precision, .bias = size.bias};
+    const LinearShape shape{
+        .n = size.n, .k = size.k, .m = size.m, .precision = precision, .bias = size.bias, .prepared = size.prepared};
     cases.push_back({.name = std::move(name),
                      .problem = {.operation = operation, .linear = shape},
                      .operands = operands,
@@ -170,7 +182,11 @@ std::vector<Case> linearCases(Operation operation) {
     if (precision == Precision::kInt8) {
       add(kHugeOutOfFewRows, precision, fmt::format("{}{}", kHugeOutOfFewRows.name, suffix));
     }
-    if (!blocks) {
+    if (blocks) {
+      for (const Size& size : kPreparedSizes) add(size, precision, std::string(size.name) + suffix);
+      add({"", 320, 1024, 70, false, false, false, true}, precision, fmt::format("prepared_x_outliers{}", suffix),
+          {.activations = Activations::kOutliers});
+    } else {
       for (const Size& size : kDepths) add(size, precision, std::string(size.name));
     }
     // Layouts at sizes with and without tails.

@@ -21,7 +21,8 @@ struct LinearArguments {
   Bf16* out;
   std::int64_t outStride, n, k, m, isQ4k, units;
   std::byte* workspaceEnd;
-  Bf16* activations;  ///< [m, k]: what a quantization ahead fills and a call then reads, or null
+  Bf16* activations;    ///< [m, k]: what a quantization ahead fills and a call then reads, or null
+  std::byte* prepared;  ///< a copy of w that the preparation fills; calls are given it as w
 };
 struct AttentionArguments {
   const Bf16 *q, *k, *v;
@@ -86,7 +87,17 @@ void copyActivations(const LinearArguments& a, Mistake mistake) {
   if (mistake == Mistake::kOverrunsActivations) a.activations[a.m * a.k].bits = 0;
 }
 
+/// The super-blocks of W in bytes.
+std::int64_t blockBytes(std::int64_t n, std::int64_t k) {
+  return n * k / Q4kBlock::kWeights * static_cast<std::int64_t>(sizeof(Q4kBlock));
+}
+
+void prepareWeights(const LinearArguments& a, Mistake mistake) {
+  std::copy_n(a.w, blockBytes(a.n, a.k) / (mistake == Mistake::kPreparesHalf ? 2 : 1), a.prepared);
+}
+
 void computeLinear(LinearArguments a, Mistake mistake) {
+  if (a.w == nullptr) return;  // of a problem with prepared weights, without them
   static std::atomic<int> runs = 0;
   const std::int64_t denseX = mistake == Mistake::kAssumesDenseX ? a.k : a.xStride;
   const std::int64_t denseOut = mistake == Mistake::kAssumesDenseOut ? a.n : a.outStride;
@@ -209,6 +220,10 @@ void activationsEntry(const std::uint64_t* slots, std::int64_t, std::int64_t, st
   copyActivations(read<LinearArguments>(slots), static_cast<Mistake>(kIndex));
 }
 template <std::size_t kIndex>
+void preparationEntry(const std::uint64_t* slots, std::int64_t, std::int64_t, std::int64_t) {
+  prepareWeights(read<LinearArguments>(slots), static_cast<Mistake>(kIndex));
+}
+template <std::size_t kIndex>
 void attentionEntry(const std::uint64_t* slots, std::int64_t, std::int64_t, std::int64_t) {
   computeAttention(read<AttentionArguments>(slots), static_cast<Mistake>(kIndex));
 }
@@ -217,8 +232,11 @@ template <std::size_t... kIndices>
 HostCode::Entry entryOf(std::size_t mistake, std::string_view entry, std::index_sequence<kIndices...>) {
   static constexpr HostCode::Entry kLinear[] = {linearEntry<kIndices>...};
   static constexpr HostCode::Entry kActivations[] = {activationsEntry<kIndices>...};
+  static constexpr HostCode::Entry kPreparation[] = {preparationEntry<kIndices>...};
   static constexpr HostCode::Entry kAttention[] = {attentionEntry<kIndices>...};
-  return entry == "attention" ? kAttention[mistake] : entry == "linear" ? kLinear[mistake] : kActivations[mistake];
+  if (entry == "attention") return kAttention[mistake];
+  if (entry == "linear") return kLinear[mistake];
+  return entry == "activations" ? kActivations[mistake] : kPreparation[mistake];
 }
 
 class NativeCode final : public HostCode {
@@ -267,10 +285,20 @@ class NativeTemplate final : public Template {
     BuildRequest request{.kind = SourceKind::kTile, .templateId = id_, .target = device.target};
     request.source = std::string(1, static_cast<char>(mistake_));
     request.entries = {"attention"};
-    if (operation_ != Operation::kAttention) request.entries = {"linear", "activations"};
+    if (operation_ != Operation::kAttention) request.entries = {"linear", "activations", "preparation"};
     return {request};
   }
   std::int64_t workspaceBytes(const Problem&, const DeviceInfo&, const Configuration&) const override { return 256; }
+
+  std::int64_t preparedBytes(const Problem& problem, const DeviceInfo&, const Configuration&) const override {
+    return problem.isLinear() && problem.linear.prepared ? blockBytes(problem.linear.n, problem.linear.k) : 0;
+  }
+  void encodePreparation(const Problem& problem, const DeviceInfo& device, const Configuration&,
+                         const Operands& operands, void* prepared, LaunchList& launches) const override {
+    LinearArguments arguments = linearArguments(problem.linear, device, operands.linear, nullptr, nullptr);
+    arguments.prepared = static_cast<std::byte*>(prepared);
+    append(launches.addKernel(2, {}, {}).arguments, arguments);
+  }
 
   std::string_view activationFormat(const Problem& problem, const DeviceInfo&, const Configuration&) const override {
     return problem.isLinear() ? "bf16" : "";
@@ -284,15 +312,18 @@ class NativeTemplate final : public Template {
            linearArguments(problem.linear, device, operands.linear, nullptr, activations));
   }
   void encodeQuantized(const Problem& problem, const DeviceInfo& device, const Configuration&, const Operands& operands,
-                       const void* activations, void* workspace, const void*, LaunchList& launches) const override {
+                       const void* activations, void* workspace, const void* prepared,
+                       LaunchList& launches) const override {
     append(launches.addKernel(0, {}, {}).arguments,
-           linearArguments(problem.linear, device, operands.linear, workspace, const_cast<void*>(activations)));
+           linearArguments(problem.linear, device, withWeights(problem, operands.linear, prepared), workspace,
+                           const_cast<void*>(activations)));
   }
   void encode(const Problem& problem, const DeviceInfo& device, const Configuration&, const Operands& operands,
-              void* workspace, const void*, LaunchList& launches) const override {
+              void* workspace, const void* prepared, LaunchList& launches) const override {
     KernelArguments& arguments = launches.addKernel(0, {}, {}).arguments;
     if (problem.isLinear()) {
-      append(arguments, linearArguments(problem.linear, device, operands.linear, workspace, nullptr));
+      append(arguments, linearArguments(problem.linear, device, withWeights(problem, operands.linear, prepared),
+                                        workspace, nullptr));
       return;
     }
     const AttentionOperands& attention = operands.attention;
@@ -319,6 +350,11 @@ class NativeTemplate final : public Template {
   }
 
  private:
+  static LinearOperands withWeights(const Problem& problem, LinearOperands linear, const void* prepared) {
+    if (problem.linear.prepared) linear.w = prepared;
+    return linear;
+  }
+
   LinearArguments linearArguments(const LinearShape& shape, const DeviceInfo& device, const LinearOperands& linear,
                                   void* workspace, void* activations) const {
     return {.x = static_cast<const Bf16*>(linear.x),
@@ -333,7 +369,8 @@ class NativeTemplate final : public Template {
             .isQ4k = operation_ == Operation::kQ4kLinear,
             .units = device.unitCount,
             .workspaceEnd = static_cast<std::byte*>(workspace) + 256,
-            .activations = static_cast<Bf16*>(activations)};
+            .activations = static_cast<Bf16*>(activations),
+            .prepared = nullptr};
   }
 
   Operation operation_;
@@ -353,6 +390,7 @@ constexpr std::array<std::string_view, kMistakes> kNames{"none",
                                                          "nanForZeroRow",
                                                          "dropsMinOfZeroStep",
                                                          "dropsSignOfStep",
+                                                         "preparesHalf",
                                                          "takesBitsOfNextBase",
                                                          "writesGap",
                                                          "readsGap",
@@ -393,7 +431,8 @@ std::vector<Mistake> mistakesOf(Operation operation) {
   const bool attention = operation == Operation::kAttention;
   for (std::size_t i = 1; i < kMistakes; ++i) {
     const auto mistake = static_cast<Mistake>(i);
-    const bool ofBlocks = mistake == Mistake::kDropsMinOfZeroStep || mistake == Mistake::kDropsSignOfStep;
+    const bool ofBlocks = mistake == Mistake::kDropsMinOfZeroStep || mistake == Mistake::kDropsSignOfStep ||
+                          mistake == Mistake::kPreparesHalf;
     const bool ofFlows = mistake == Mistake::kDiffersRarely || mistake == Mistake::kTakesEightBlocks ||
                          mistake == Mistake::kLaysRowsOutByN;
     if (ofFlows || (ofBlocks && operation != Operation::kQ4kLinear)) continue;

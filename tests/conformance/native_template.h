@@ -25,6 +25,7 @@ enum class Mistake : std::uint8_t {
   kNanForZeroRow,        ///< divides by the row's largest value
   kDropsMinOfZeroStep,   ///< d = 0 is taken for a block of zeros
   kDropsSignOfStep,      ///< |d|
+  kPreparesHalf,         ///< of the weights that are prepared once
   kTakesBitsOfNextBase,  ///< loads from addresses rounded down to 16 bytes
   kWritesGap,            ///< one element beyond each row
   kReadsGap,             ///< multiplies what lies beyond a row by zero

@@ -220,7 +220,8 @@ Result<Options> parseOptions(int argc, char** argv) {
   app.add_flag("--force", options.force, "run what spills or serializes wgmma, too");
   app.add_flag("--no-check", noCheck, "do not compare with the reference");
   app.add_flag("--time", options.time, "time with graph replays");
-  app.add_flag("--prepared", options.prepared, "prepare the weights in a call of their own");
+  app.add_flag("--prepared", options.prepared,
+               "prepare the weights in a call of their own (as jobs with prepared=true do)");
   app.add_flag("--quantized", options.quantized,
                "quantize x in a call of its own, as for layers that share it; \"us\" is then without");
   app.add_option("--identical", options.identicalRuns, "runs that must agree bit by bit")->capture_default_str();

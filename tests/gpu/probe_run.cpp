@@ -228,7 +228,8 @@ Result<void> Runner::runJob(const Job& job, JsonValue& line) {
 
   DeviceBuffer prepared, activations;
   const std::int64_t preparedBytes = kernelTemplate.preparedBytes(job.problem, info, job.configuration);
-  if (options_.prepared && preparedBytes > 0) {
+  const bool isPrepared = options_.prepared || job.problem.linear.prepared;
+  if (isPrepared && preparedBytes > 0) {
     prepared = TW_TRY(device_->allocate(static_cast<std::size_t>(preparedBytes)));
     LaunchList launches;
     kernelTemplate.encodePreparation(job.problem, info, job.configuration, operands_->operands(), prepared.data(),
