@@ -75,7 +75,7 @@ def main():
     if options.tune:
         chosen = [attention.problem(spec) for spec, *_ in prefill + decode]
         if "linear" in tables:
-            chosen += [{"op": "q4k_linear", "n": n, "k": k, "m": m, "precision": p} for n, k, m in rows for p in options.precision]
+            chosen += [linear.problem(n, k, m, precision) for n, k, m in rows for precision in options.precision]
         databases.insert(0, tune(options.build, chosen, options.tune))
 
     torch.manual_seed(0)
@@ -95,7 +95,7 @@ def main():
         failures.extend(f"{text.split()[0]}: {each}" for each in result["failed"])
 
     if "linear" in tables:
-        print(f"\nq4k_linear, microseconds of the whole operation\n{linear.legend()}\n{linear.header(options.precision)}", flush=True)
+        print(f"\nq4k_linear, microseconds\n{linear.legend()}\n{linear.header(options.precision)}", flush=True)
         table = []
         for n, k, m in rows:
             result = linear.row(runtime, timer, n, k, m, options.precision, options.peers)
