@@ -162,10 +162,10 @@ Result<int> Harness::shareActivations(std::vector<FlowPlan>& plans, const Case& 
   int count = 0;
   const Case other = withOtherColumns(each);
   const Problem problem = problemOf(other);
-  const auto upload = [&](const Case& chosen) -> Result<reference::DeviceOperands> {
-    return reference::DeviceOperands::upload(device_, TW_TRY(reference::makeOperands(chosen.problem, chosen.operands)));
-  };
-  const reference::DeviceOperands operands = TW_TRY(upload(each)), others = TW_TRY(upload(other));
+  const Data data = TW_TRY(makeData(each));
+  const reference::DeviceOperands& operands = data.operands;
+  const reference::DeviceOperands others = TW_TRY(
+      reference::DeviceOperands::upload(device_, TW_TRY(reference::makeOperands(other.problem, other.operands))));
   Operands second = others.operands();
   second.linear.x = operands.operands().linear.x, second.linear.xStride = operands.operands().linear.xStride;
 
@@ -216,6 +216,7 @@ Result<int> Harness::shareActivations(std::vector<FlowPlan>& plans, const Case& 
     TW_TRY(spoil());
     TW_TRY(run(nullptr, false));
     TW_TRY(device_.synchronize());
+    if (plans[i].wrong = TW_TRY(judge(plan, data)); !plans[i].wrong.empty()) continue;
     const OutputBits first = TW_TRY(outputBits(operands)), firstOther = TW_TRY(outputBits(others));
     const auto compare = [&](std::string_view what) -> Result<void> {
       const std::string own = differenceOf(first, TW_TRY(outputBits(operands)), {});

@@ -100,6 +100,11 @@ TEST_F(HarnessTest, plansShareActivationsUnlessTheirLayoutDependsOnMoreThanX) {
   const Outcome outcome = harness_.runShared(*right, smallCase());
   EXPECT_THAT(outcome.failures, testing::IsEmpty());
   EXPECT_EQ(outcome.configurations, 1);
+  Case prepared = smallCase();
+  prepared.problem.operation = Operation::kQ4kLinear;
+  prepared.problem.linear.k = 256, prepared.problem.linear.prepared = true;
+  const auto blocks = makeNativeTemplate(Operation::kQ4kLinear, Mistake::kNone);
+  EXPECT_THAT(harness_.runShared(*blocks, prepared).failures, testing::IsEmpty());
   const auto attention = makeNativeTemplate(Operation::kAttention, Mistake::kNone);
   EXPECT_THAT(harness_.runShared(*attention, attentionCases().front()).excluded,
               HasSubstr("no plan takes activations"));
