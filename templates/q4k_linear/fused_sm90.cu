@@ -34,17 +34,21 @@
 // accumulators go to the workspace and the last block adds them up; or, with kCluster, each block of the cluster gets
 // from the others what it lacks for its share of the tokens (fused_sm90_finish.cuh).
 //
-// Conversion and arithmetic: fused_sm90_convert.cuh; roles: fused_sm90_producer.cuh, fused_sm90_consumer.cuh.
+// Conversion and arithmetic: fused_sm90_convert.cuh; roles: fused_sm90_producer.cuh, fused_sm90_activations.cuh,
+// fused_sm90_consumer.cuh.
 #include "templates/common/mbarrier.cuh"
 #include "templates/common/numeric.cuh"
 #include "templates/common/shared_memory.cuh"
 #include "templates/common/tma.cuh"
 #include "templates/common/warp_control.cuh"
 #include "templates/common/wgmma.cuh"
+#include "templates/q4k_linear/fused_sm90_activations.cuh"
 #include "templates/q4k_linear/fused_sm90_consumer.cuh"
 #include "templates/q4k_linear/fused_sm90_convert.cuh"
 #include "templates/q4k_linear/fused_sm90_layout.cuh"
 #include "templates/q4k_linear/fused_sm90_producer.cuh"
+
+static_assert(kExpanded == 0, "W comes in super-blocks");
 
 using namespace tilewright;
 
@@ -68,17 +72,11 @@ extern "C" __global__ void __launch_bounds__(kLaunchBound, 1)
       barrierInit(shared.fullX(s), 1);
       barrierInit(shared.emptyX(s), kWarpgroups * 4);
     }
-    for (int s = 0; s < kMaskSlots; ++s) barrierInit(shared.fullMask(s), 1);
-    if constexpr (kCluster > 1) {
-      barrierInit(shared.othersDone(), (kCluster - 1) * kWarpgroups * 4);
-      for (int u = 0; u < kWarpgroups; ++u) barrierInit(shared.partsHere(u), 1);
-    }
+    initCommonBarriers(shared);
     barrierInitFence();
   }
   __syncthreads();
-  // NOTE: not without clusters, where the wait would need all of the block's threads at once.
-  const bool inCluster = kCluster > 1 && p.schedule.cluster > 0;
-  if (inCluster) clusterArriveRelaxed();
+  const bool inCluster = joinCluster(p);
 
   // Part ways.
   const int warpgroup = threadIdx.x / 128;

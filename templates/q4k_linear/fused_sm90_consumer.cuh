@@ -4,12 +4,25 @@
 #include "templates/common/mbarrier.cuh"
 #include "templates/common/warp_control.cuh"
 #include "templates/common/wgmma.cuh"
+#include "templates/q4k_linear/fused_sm90_activations.cuh"
 #include "templates/q4k_linear/fused_sm90_convert.cuh"
 #include "templates/q4k_linear/fused_sm90_finish.cuh"
 #include "templates/q4k_linear/fused_sm90_layout.cuh"
 #include "templates/q4k_linear/fused_sm90_outliers.cuh"
 
+// Parameters:
+//   kStepK    k between waits for products: 64, 128 or 256
+//   kBuffers  sets of A registers
+static_assert(kStepK == 64 || kStepK == 128 || kStepK == 256, "a step is 1, 2 or 4 chunks of 64 k");
+static_assert(kBuffers == 1 || kBuffers == 2, "sets of A registers");
+static_assert(kBuffers == 1 || kStepK < 256, "two buffers alternate within a super-block");
+static_assert(kArithmetic != 2 || kBuffers == 1 || kStepK == 64,
+              "the consumers give back one activation stage behind a double-buffered step: bf16 has 64 k in a stage");
+
 namespace tilewright {
+
+constexpr int kChunksPerStep = kStepK / kChunkK;
+constexpr int kSteps = kBlockWeights / kStepK;  // of a super-block
 
 /// This thread's two rows, 8 apart, in the W ring.
 class WeightReader {
@@ -104,10 +117,6 @@ __device__ __forceinline__ void promote(float (&sums)[kCount], Accumulator (&acc
 // Whether the stage of a pass's last activations is still held behind it: token scales ride with it, or, with two
 // buffers, its products have only just ended.
 constexpr bool kHoldsLast = kPromotes || kBuffers == 2;
-
-__device__ __forceinline__ void releaseActivations(const SharedView& shared, int stage) {
-  if (threadIdx.x % 32 == 0) barrierArrive(shared.emptyX(stage));
-}
 
 /// The second pass over a group (fused_sm90_outliers.cuh), chunk by chunk. Gives the stage of the last activations, not
 /// yet released.

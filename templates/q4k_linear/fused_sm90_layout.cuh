@@ -1,7 +1,9 @@
-// Parameters, derived constants, arguments and shared memory of fused_sm90.cu, which explains them.
+// Parameters, derived constants, arguments and shared memory of fused_sm90.cu and two_pass_sm90.cu, which explain them.
 #pragma once
 
+#include "templates/common/mbarrier.cuh"
 #include "templates/common/types.cuh"
+#include "templates/common/warp_control.cuh"
 #include "templates/q4k_linear/q4k_block.cuh"
 #include "templates/q4k_linear/split_schedule.cuh"
 
@@ -10,9 +12,8 @@
 //   kScaleK       k per activation scale and chain of accumulation: 0 all that a segment has; 4096 (not bf16)
 //   kTokens       tokens of a tile
 //   kWarpgroups   consumer warpgroups, each with 64 rows
-//   kStepK        k between waits for products: 64, 128 or 256
-//   kBuffers      sets of A registers
-//   kStagesW      super-blocks in the W ring
+//   kExpanded     0: W comes in super-blocks; 1: as 8-bit operands, in stages of the same k as those of x (not bf16)
+//   kStagesW      super-blocks in the W ring; kExpanded: as many as kStagesX
 //   kStagesX      128-byte pieces in the x ring
 //   kCluster      blocks of a cluster that share a split tile; 1: parts go through the workspace
 //   kSpareThreads threads whose registers are left to a block beside this one, which quantizes x
@@ -22,11 +23,8 @@ static_assert(kArithmetic >= 0 && kArithmetic <= 2, "s8, e4m3 or bf16");
 static_assert(kScaleK == 0 || (kScaleK == 4096 && kArithmetic != 2), "bf16 has no scales");
 static_assert(kTokens % 16 == 0 && kTokens <= 256, "wgmma's N; activation stages keep the swizzle's 1024 bytes");
 static_assert(kWarpgroups >= 1 && kWarpgroups <= 5, "register budgets exist for 1 to 5 consumer warpgroups");
-static_assert(kStepK == 64 || kStepK == 128 || kStepK == 256, "a step is 1, 2 or 4 chunks of 64 k");
-static_assert(kBuffers == 1 || kBuffers == 2, "sets of A registers");
-static_assert(kBuffers == 1 || kStepK < 256, "two buffers alternate within a super-block");
-static_assert(kArithmetic != 2 || kBuffers == 1 || kStepK == 64,
-              "the consumers give back one activation stage behind a double-buffered step: bf16 has 64 k in a stage");
+static_assert(kExpanded == 0 || (kArithmetic != 2 && kScaleK == 0 && kStagesW == kStagesX),
+              "expanded weights are 8-bit operands with one scale a row, in the stages of x");
 
 namespace tilewright {
 
@@ -38,10 +36,8 @@ constexpr int kGroupBlocks = kPromotes ? kScaleK / 256 : 1;  // super-blocks of 
 
 constexpr int kRows = kWarpgroups * 64;
 constexpr int kThreads = (kWarpgroups + 1) * 128;
-constexpr int kChunkK = 64;  // k of one 32-byte piece of nibbles
-constexpr int kChunksPerStep = kStepK / kChunkK;
-constexpr int kSteps = kBlockWeights / kStepK;  // of a super-block
-constexpr int kStageK = kIsBf16 ? 64 : 128;     // k of an x stage
+constexpr int kChunkK = 64;                  // k of one 32-byte piece of nibbles
+constexpr int kStageK = kIsBf16 ? 64 : 128;  // k of an x stage
 constexpr int kStagesPerBlock = kBlockWeights / kStageK;
 constexpr int kChunksPerStage = kStageK / kChunkK;
 constexpr int kProductsPerChunk = kIsBf16 ? 4 : 2;  // wgmma of 32 bytes of k
@@ -58,8 +54,8 @@ constexpr int kProducerRegisters = kSpareThreads > 0 ? 48 : kWarpgroups == 4 ? 6
 static_assert(kWarpgroups * kConsumerRegisters + kProducerRegisters <= (kWarpgroups + 1) * kLaunchRegisters,
               "setmaxnreg waits forever for registers that the block does not have");
 
-constexpr int kUnitBytes = 64 * kBlockBytes;                                 // one copy of W
-constexpr int kTableEntryBytes = kIsBf16 ? 16 : 8;                           // factors of two sub-blocks of a row
+constexpr int kUnitBytes = 64 * kBlockBytes;                                 // one copy of super-blocks
+constexpr int kTableEntryBytes = kExpanded ? 0 : kIsBf16 ? 16 : 8;           // factors of two sub-blocks of a row
 constexpr int kPartTokens = kTokens / kCluster;                              // of a split tile, that one block finishes
 constexpr int kOutTokens = kPartTokens % 32 == 0 && kTokens > 64 ? 32 : 16;  // tokens of one store
 static_assert(kPartTokens % kOutTokens == 0, "a block of a cluster stores whole boxes");
@@ -86,20 +82,21 @@ struct FusedArguments {
 };
 
 // Shared memory, in this order (bytes from a base that is a multiple of 1024):
-constexpr int kBytesX = kTokens * 128;                      // one x stage
-constexpr int kBytesOut = roundUp(kOutTokens * 128, 1024);  // one warpgroup's store buffer
-constexpr int kBytesW = kRows * kBlockBytes;                // one W stage
-constexpr int kBytesTable = 4 * kRows * kTableEntryBytes;   // of one W stage
-constexpr int kBytesScales = kPromotes ? kTokens * 4 : 0;   // token scales, of one x stage
-constexpr int kMaskWords = kPromotes ? 1 : 4;  // of a mask: one scale a token serves at most 64 super-blocks
-constexpr int kMaskSlots = kIsS8 ? 8 : 0;      // masks of super-blocks with outliers
+constexpr int kBytesX = kTokens * 128;                            // one x stage
+constexpr int kBytesOut = roundUp(kOutTokens * 128, 1024);        // one warpgroup's store buffer
+constexpr int kBytesW = kRows * (kExpanded ? 128 : kBlockBytes);  // one W stage
+constexpr int kBytesTable = 4 * kRows * kTableEntryBytes;         // of one W stage
+constexpr int kBytesScales = kPromotes ? kTokens * 4 : 0;         // token scales, of one x stage
+constexpr int kMaskWords = kPromotes ? 1 : kExpanded ? 8 : 4;     // of a mask: what one scale a token serves at most
+constexpr int kMaskSlots = kIsS8 ? 8 : 0;                         // masks of super-blocks with outliers
 constexpr int kOffsetOut = kStagesX * kBytesX;
 constexpr int kOffsetW = kOffsetOut + kWarpgroups * kBytesOut;
 constexpr int kOffsetTable = kOffsetW + kStagesW * kBytesW;
 constexpr int kOffsetScales = kOffsetTable + kStagesW * kBytesTable;
 constexpr int kOffsetMasks = kOffsetScales + kStagesX * kBytesScales;
 constexpr int kOffsetBarriers = kOffsetMasks + 8 * kMaskWords * kMaskSlots;
-constexpr int kRingBarriers = 3 * kStagesW + 2 * kStagesX + kMaskSlots;
+constexpr int kBarriersW = kExpanded ? 0 : 3 * kStagesW;  // expanded weights share those of x
+constexpr int kRingBarriers = kBarriersW + 2 * kStagesX + kMaskSlots;
 constexpr int kBarriers = kRingBarriers + (kCluster > 1 ? 1 + kWarpgroups : 0);
 constexpr int kDeviceSharedBytes = kOffsetBarriers + 8 * kBarriers + 1024;  // 1024: alignment of the base
 static_assert(!kIsS8 || kStagesX / kStagesPerBlock + 4 <= kMaskSlots, "a mask is rewritten only when all have read it");
@@ -122,10 +119,10 @@ struct SharedView {
   __device__ __forceinline__ U32 fullW(int s) const { return base + kOffsetBarriers + 8 * s; }
   __device__ __forceinline__ U32 emptyW(int s) const { return fullW(kStagesW + s); }
   __device__ __forceinline__ U32 fullTable(int s) const { return fullW(2 * kStagesW + s); }
-  __device__ __forceinline__ U32 fullX(int s) const { return fullW(3 * kStagesW + s); }
-  __device__ __forceinline__ U32 emptyX(int s) const { return fullW(3 * kStagesW + kStagesX + s); }
+  __device__ __forceinline__ U32 fullX(int s) const { return fullW(kBarriersW + s); }
+  __device__ __forceinline__ U32 emptyX(int s) const { return fullW(kBarriersW + kStagesX + s); }
   __device__ __forceinline__ U32 mask(int s) const { return base + kOffsetMasks + 8 * kMaskWords * s; }
-  __device__ __forceinline__ U32 fullMask(int s) const { return fullW(3 * kStagesW + 2 * kStagesX + s); }
+  __device__ __forceinline__ U32 fullMask(int s) const { return fullW(kBarriersW + 2 * kStagesX + s); }
   /// The part of a warpgroup's sums that the `from`-th of the other blocks sent.
   __device__ __forceinline__ U32 part(int from, int warpgroup) const {
     return base + (from * kWarpgroups + warpgroup) * kBytesPart;
@@ -134,6 +131,23 @@ struct SharedView {
   __device__ __forceinline__ U32 othersDone() const { return fullW(kRingBarriers); }
   __device__ __forceinline__ U32 partsHere(int warpgroup) const { return fullW(kRingBarriers + 1 + warpgroup); }
 };
+
+/// Initializes the barriers of the masks of outliers and of a cluster's exchange.
+__device__ __forceinline__ void initCommonBarriers(const SharedView& shared) {
+  for (int s = 0; s < kMaskSlots; ++s) barrierInit(shared.fullMask(s), 1);
+  if constexpr (kCluster > 1) {
+    barrierInit(shared.othersDone(), (kCluster - 1) * kWarpgroups * 4);
+    for (int u = 0; u < kWarpgroups; ++u) barrierInit(shared.partsHere(u), 1);
+  }
+}
+
+/// Tells the cluster that this block's barriers are initialized; returns whether everyone must wait for the others'.
+// NOTE: not without clusters, where the wait would need all of the block's threads at once.
+__device__ __forceinline__ bool joinCluster(const FusedArguments& p) {
+  const bool inCluster = kCluster > 1 && p.schedule.cluster > 0;
+  if (inCluster) clusterArriveRelaxed();
+  return inCluster;
+}
 
 /// The super-blocks of a segment that share a scale: all, or with kPromotes those of as many k around `block`.
 __device__ __forceinline__ int groupBegin(int block, const Segment& segment) {

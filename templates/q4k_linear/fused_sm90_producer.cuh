@@ -1,4 +1,4 @@
-// The producer warps of fused_sm90.cu: copies of W and x into their rings, and the table of unpacked factors.
+// The producer warps of fused_sm90.cu for W: copies of super-blocks into their ring, and the table of unpacked factors.
 #pragma once
 
 #include "templates/common/mbarrier.cuh"
@@ -29,50 +29,6 @@ __device__ __forceinline__ void produceWeights(const FusedArguments& p, const Te
         tmaLoad2d(shared.w(ring.stage) + u * kUnitBytes, &map, block * kBlockBytes, row + u * 64, full, kEvictNormal);
       }
       ring.advance<kStagesW>();
-    });
-  }
-}
-
-/// One warp: 128 bytes of k of every token of the tile per stage. A group's scales ride with the last stage of a pass.
-__device__ __forceinline__ void produceActivations(const FusedArguments& p, const TensorMapParameter& map,
-                                                   const SharedView& shared) {
-  waitForPreviousKernel();
-  SegmentWalker walker(p.schedule);
-  RingPosition ring;
-  MaskReader masks(shared);
-  MaskWriter writer;
-  const bool isLeader = threadIdx.x % 32 == 0;
-  for (Segment segment; walker.next(p.schedule, segment);) {
-    const int token = segment.tile % p.schedule.tokenTiles * kTokens;
-    visitBlocks(segment, masks, [&](int block, U32 chunks, int pass, bool isLast) {
-#pragma unroll 1
-      for (int piece = 0; piece < kStagesPerBlock; ++piece) {
-        constexpr U32 kPieceChunks = (1 << kChunksPerStage) - 1;
-        const U32 full = shared.fullX(ring.stage);
-        // A stage without a chunk that is multiplied stays empty, but is passed on: positions do not depend on data.
-        const bool isUsed = !kIsS8 || (chunks >> piece * kChunksPerStage & kPieceChunks) != 0;
-        const bool scales = kPromotes && isLast && piece == kStagesPerBlock - 1;
-        barrierWait(shared.emptyX(ring.stage), ring.phase ^ 1);
-        if (isLeader) {
-          barrierArriveExpect(full, (isUsed ? kBytesX : 0) + (scales ? kBytesScales : 0));
-          // The outliers' upper bits lie behind all tokens' lower ones.
-          if (isUsed) {
-            tmaLoad2d(shared.x(ring.stage), &map, (block * kStagesPerBlock + piece) * kStageK, token + pass * p.m, full,
-                      kEvictLast);
-          }
-          if (scales) {
-            const float* source = p.tokenScales + static_cast<I64>(block / kGroupBlocks) * p.mPadded + token;
-            bulkLoad(shared.tokenScales(ring.stage), source, kBytesScales, full);
-          }
-        }
-        ring.advance<kStagesX>();
-      }
-      // As soon as the ring is full, so that neither the first products wait for copies nor anyone for the mask.
-      if constexpr (kIsS8) {
-        const int begin = groupBegin(block, segment), end = groupEnd(block, segment);
-        const bool isFull = block + 1 == min(begin + kStagesX / kStagesPerBlock, end);
-        if (pass == 0 && isFull) writer.publish(p, shared, token, begin, end);
-      }
     });
   }
 }

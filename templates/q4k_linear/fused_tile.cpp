@@ -11,23 +11,34 @@ constexpr std::int64_t kSharedLimit = 232448, kNeighbourBytes = 2048;
 
 }  // namespace
 
-FusedTile::FusedTile(const Configuration& configuration)
+FusedTile::FusedTile(const Configuration& configuration, CommonParameters)
     : arithmetic(static_cast<FusedArithmetic>(configuration["arithmetic"])),
-      scaleK(configuration["scale_k"]),
       tokens(configuration["tokens"]),
       warpgroups(configuration["warpgroups"]),
-      stepK(configuration["step_k"]),
-      buffers(configuration["buffers"]),
-      stagesW(configuration["stages_w"]),
       splitMode(static_cast<SplitMode>(configuration["split"])) {}
+
+FusedTile::FusedTile(const Configuration& configuration) : FusedTile(configuration, CommonParameters{}) {
+  scaleK = configuration["scale_k"];
+  stepK = configuration["step_k"];
+  buffers = configuration["buffers"];
+  stagesW = configuration["stages_w"];
+}
+
+FusedTile FusedTile::expanded(const Configuration& configuration) {
+  FusedTile tile(configuration, CommonParameters{});
+  tile.isExpanded = true;
+  return tile;
+}
 
 std::int64_t FusedTile::sharedBytes(std::int64_t stagesX) const {
   const std::int64_t store = (outTokens() * 128 + 1023) / 1024 * 1024;
   const std::int64_t table = 4 * rows() * (isBf16() ? 16 : 8);
   const std::int64_t scales = promotes() ? tokens * 4 : 0;
-  const std::int64_t barriers =
-      8 * (3 * stagesW + 2 * stagesX + (isS8() ? 8 * (promotes() ? 2 : 5) : 0) + (cluster() > 1 ? 1 + warpgroups : 0));
-  return stagesX * (tokens * 128 + scales) + warpgroups * store + stagesW * (rows() * 144 + table) + barriers + 1024;
+  const std::int64_t weights = isExpanded ? stagesX * rows() * 128 : stagesW * (rows() * 144 + table);
+  const std::int64_t maskWords = promotes() ? 1 : isExpanded ? 8 : 4;
+  const std::int64_t barriers = 8 * ((isExpanded ? 0 : 3 * stagesW) + 2 * stagesX + (isS8() ? 8 * (maskWords + 1) : 0) +
+                                     (cluster() > 1 ? 1 + warpgroups : 0));
+  return stagesX * (tokens * 128 + scales) + warpgroups * store + weights + barriers + 1024;
 }
 
 std::int64_t FusedTile::stagesX() const {
@@ -38,6 +49,7 @@ std::int64_t FusedTile::stagesX() const {
 }
 
 std::int64_t FusedTile::accumulatorsAndFragments() const {
+  if (isExpanded) return tokens / 2;
   return tokens / 2 * (promotes() ? 2 : 1) + buffers * (stepK / 64) * (isBf16() ? 16 : 8);
 }
 
@@ -59,22 +71,25 @@ double FusedTile::predictMicroseconds(const LinearShape& shape, const DeviceInfo
   const SplitPlan plan = split(shape, units);
   const auto count = [](std::int64_t v) { return static_cast<double>(v); };
 
+  const double weightBytes = isExpanded ? 256 : 144;  // of a row's super-block
+
   // Cycles of one super-block of a tile: tensor cores, issue slots of a scheduler (one warp of each warpgroup), and the
   // bytes that an SM takes from L2 at 64 per cycle. The largest hides most of the others.
   const double clock = (isBf16() ? 1.72e9 : arithmetic == FusedArithmetic::kE4m3 ? 1.62e9 : 1.70e9);
   const double tensor = count(warpgroups) * count(tokens) / 2 * (isBf16() ? 16 : 8);
-  const double convert = isBf16() ? 900 : arithmetic == FusedArithmetic::kE4m3 ? 560 : 456;
+  const double convert = isExpanded ? 0 : isBf16() ? 900 : arithmetic == FusedArithmetic::kE4m3 ? 560 : 456;
   const double promote = promotes() ? count(tokens) / 2 * 2.5 * 256 / count(scaleK) : 0;
   const double issue = count(warpgroups) * (convert + promote) * 1.05;
-  const double bytes = (count(rows()) * 144 + count(tokens) * (isBf16() ? 512 : 256)) / 40;
+  const double bytes = (count(rows()) * weightBytes + count(tokens) * (isBf16() ? 512 : 256)) / 40;
   const double longest = std::max({tensor, issue, bytes});
-  const double serial = buffers == 1 && warpgroups < 3 ? 0.35 : 0.12;  // of what overlaps badly
+  const double serial = isExpanded ? 0 : buffers == 1 && warpgroups < 3 ? 0.35 : 0.12;  // of what overlaps badly
   const double cycles = longest + serial * (tensor + issue - std::min(longest, tensor + issue)) + 60;
   const double compute = count(plan.longestBlock()) * cycles / clock * 1e6;
 
   // Device memory: weights, activations and out once, and the dirty lines that a caller before left in L2.
-  const double memory = (count(shape.n) * count(shape.k) / 256 * 144 + count(shape.m) * count(shape.k + shape.n) * 2) /
-                        std::max(1.0, 0.85 * device.memoryBytesPerSecond) * 1e6;
+  const double memory =
+      (count(shape.n) * count(shape.k) / 256 * weightBytes + count(shape.m) * count(shape.k + shape.n) * 2) /
+      std::max(1.0, 0.85 * device.memoryBytesPerSecond) * 1e6;
 
   // A cut: write a part, count, read the others' back, at about 50 bytes a nanosecond; shares cut twice a block.
   const double cuts = plan.slots == 0 ? 0 : splitMode == SplitMode::kShares ? 2 : 1;
@@ -84,7 +99,10 @@ double FusedTile::predictMicroseconds(const LinearShape& shape, const DeviceInfo
   const double quantize = isBf16() ? 0 : 1.5 + count(shape.m) * count(shape.k) * 3 / 3.5e12 * 1e6;
   // In a cluster: wait for the others, and send them all but one's own tokens.
   const double exchange = plan.schedule.cluster > 0 ? 0.5 + count(slotBytes()) * (1 - 1 / count(cluster())) / 80e3 : 0;
-  return 5.0 + exchange + std::max(compute, memory) + 0.2 * std::min(compute, memory) + split + quantize;
+  const double expand = isExpanded ? 3.0 + count(shape.n) * count(shape.k) / 256 * (144 + 256) /
+                                               (0.85 * device.memoryBytesPerSecond) * 1e6
+                                   : 0;
+  return 5.0 + expand + exchange + std::max(compute, memory) + 0.2 * std::min(compute, memory) + split + quantize;
 }
 
 }  // namespace tilewright

@@ -1,4 +1,5 @@
-// One configuration of fused_sm90.cu: its parameters, and what follows from them for shared memory, registers and time.
+// One configuration of fused_sm90.cu or two_pass_sm90.cu: its parameters, and what follows from them for shared memory,
+// registers and time.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +15,14 @@ enum class FusedArithmetic : std::int64_t { kS8 = 0, kE4m3 = 1, kBf16 = 2 };
 
 struct FusedTile {
   FusedArithmetic arithmetic;
-  std::int64_t scaleK, tokens, warpgroups, stepK, buffers, stagesW;
+  std::int64_t tokens, warpgroups;
   SplitMode splitMode;
+  bool isExpanded = false;  ///< W in 8 bits (two_pass_sm90.cu); then the next four do not matter
+  std::int64_t scaleK = 0, stepK = 0, buffers = 0, stagesW = 0;
 
-  /// The configuration has passed refusesValues().
+  /// Of a configuration of fused_sm90 or exact_sm90, or of two_pass_sm90; it has passed refusesValues().
   explicit FusedTile(const Configuration& configuration);
+  static FusedTile expanded(const Configuration& configuration);
 
   bool isS8() const { return arithmetic == FusedArithmetic::kS8; }
   bool isBf16() const { return arithmetic == FusedArithmetic::kBf16; }
@@ -28,7 +32,7 @@ struct FusedTile {
   std::int64_t cluster() const { return clusterBlocks(splitMode); }
   std::int64_t outTokens() const { return tokens / cluster() % 32 == 0 && tokens > 64 ? 32 : 16; }
 
-  /// x stages: as many as fit, at most 8; fewer than 4 are a refusal.
+  /// Stages of x, and of expanded W: as many as fit, at most 8; fewer than 4 are a refusal.
   std::int64_t stagesX() const;
   /// As fused_sm90_layout.cuh lays it out, which asserts this number.
   std::int64_t sharedBytes() const { return sharedBytes(stagesX()); }
@@ -48,10 +52,13 @@ struct FusedTile {
   /// Bytes of one split tile's part.
   std::int64_t slotBytes() const { return rows() * tokens * 4; }
 
-  /// Cost model of the whole call, activation quantization included.
+  /// Cost model of the whole call, activation quantization and expansion of W included.
   double predictMicroseconds(const LinearShape& shape, const DeviceInfo& device) const;
 
  private:
+  struct CommonParameters {};
+  FusedTile(const Configuration& configuration, CommonParameters);
+
   std::int64_t accumulatorsAndFragments() const;
   std::int64_t sharedBytes(std::int64_t stagesX) const;
 };

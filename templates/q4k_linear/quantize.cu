@@ -3,8 +3,7 @@
 // Activations: q[token, i] = round(x[token, i] / s), one scale s for the token's k or for each kScaleK of them. One
 // block per token; a thread keeps its vectors of 8 values in registers between the two passes, so that x is read once.
 //
-//   e4m3  s = max |x| / 448. Bytes of each four are stored in the order 0, 2, 1, 3, in which the product converts its
-//         weights.
+//   e4m3  s = max |x| / 448. operand_bytes.cuh has the order of the bytes.
 //   s8    s = max |x| / 127, unless max |x| is more than kUsual times the mean of |x|: outliers. Then s is kUsual means
 //         / 127, or max |x| / 8128 if that is more, and what rounds to more than 127 units is stored as 64 h + l, l in
 //         the matrix of all values and h in a second one, which is zero elsewhere. A bit per token and 64 k says where
@@ -13,11 +12,12 @@
 //
 // A group of zeros gets the scale 0 and zeros.
 //
-// Row bounds: r[n] >= |w[n, :]| from the super-blocks' headers alone: a sub-block's values lie between -dmin mn and
-// 15 d sc - dmin mn. Stored are r and 1 / r (0 for a zero row), both padded with zeros.
+// Row bounds (row_bounds.cuh): r[n] >= |w[n, :]| and 1 / r (0 for a zero row), both padded with zeros.
 #include "templates/common/numeric.cuh"
 #include "templates/common/warp_control.cuh"
+#include "templates/q4k_linear/operand_bytes.cuh"
 #include "templates/q4k_linear/q4k_block.cuh"
+#include "templates/q4k_linear/row_bounds.cuh"
 
 // Parameters: kArithmetic (0 s8, 1 e4m3), kScaleK (0 a scale per token, 4096 one per token and as many k).
 static_assert(kArithmetic == 0 || kArithmetic == 1, "activations are s8 or e4m3");
@@ -51,12 +51,6 @@ __device__ __forceinline__ float peakOf(uint4 v) {
 __device__ __forceinline__ float sumOf(uint4 v) {
   const auto pair = [](U32 w) { return fabsf(bf16LowToFloat(w)) + fabsf(bf16HighToFloat(w)); };
   return (pair(v.x) + pair(v.y)) + (pair(v.z) + pair(v.w));
-}
-
-__device__ __forceinline__ float warpMaximum(float v) {
-#pragma unroll
-  for (int d = 16; d > 0; d /= 2) v = fmaxf(v, __shfl_xor_sync(~0u, v, d));
-  return v;
 }
 
 /// What a group's scale follows from.
@@ -106,24 +100,12 @@ struct Scale {
   }
 };
 
-constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: added, it leaves the nearest integer in the low bits
-
-/// Four values to four bytes.
-__device__ __forceinline__ U32 quantize4(float a, float b, float c, float d) {
-  if constexpr (kIsS8) {
-    const U32 low = __byte_perm(__float_as_uint(a + kRound), __float_as_uint(b + kRound), 0x0040);
-    const U32 high = __byte_perm(__float_as_uint(c + kRound), __float_as_uint(d + kRound), 0x0040);
-    return __byte_perm(low, high, 0x5410);
-  } else {
-    return packE4m3(a, c) | static_cast<U32>(packE4m3(b, d)) << 16;
-  }
-}
-
 __device__ __forceinline__ uint2 quantize8(uint4 v, float inverse) {
   const float s = inverse;
-  return {
-      quantize4(bf16LowToFloat(v.x) * s, bf16HighToFloat(v.x) * s, bf16LowToFloat(v.y) * s, bf16HighToFloat(v.y) * s),
-      quantize4(bf16LowToFloat(v.z) * s, bf16HighToFloat(v.z) * s, bf16LowToFloat(v.w) * s, bf16HighToFloat(v.w) * s)};
+  return {packOperands<kIsS8>(bf16LowToFloat(v.x) * s, bf16HighToFloat(v.x) * s, bf16LowToFloat(v.y) * s,
+                              bf16HighToFloat(v.y) * s),
+          packOperands<kIsS8>(bf16LowToFloat(v.z) * s, bf16HighToFloat(v.z) * s, bf16LowToFloat(v.w) * s,
+                              bf16HighToFloat(v.w) * s)};
 }
 
 /// Two values as 64 h + l; adds byte i and i + 1 to what the words hold.
@@ -321,23 +303,8 @@ extern "C" __global__ void __launch_bounds__(1024) clearCounters(U32* counters, 
 /// One warp per row; bounds and inverses are [nPadded].
 extern "C" __global__ void __launch_bounds__(256)
     q4kRowBounds(const U8* w, float* bounds, float* inverses, int n, int nPadded, int blocks) {
-  const int row = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int row = blockIdx.x * 8 + threadIdx.x / 32;
   if (row >= nPadded) return;
-  float peak = 0.0f;
-  if (row < n) {
-    for (int b = lane; b < blocks; b += 32) {
-      const U8* block = w + (static_cast<I64>(row) * blocks + b) * kBlockBytes;
-      const BlockFactors f = unpackFactors(*reinterpret_cast<const uint4*>(block), 1.0f);
-#pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        const float least = -f.minimum(j), most = fmaf(15.0f, f.scale(j), least);
-        peak = fmaxf(peak, fmaxf(fabsf(least), fabsf(most)));
-      }
-    }
-  }
-  peak = warpMaximum(peak);
-  if (lane == 0) {
-    bounds[row] = peak;
-    inverses[row] = peak > 0.0f ? 1.0f / peak : 0.0f;
-  }
+  const U8* source = w + static_cast<I64>(row) * blocks * kBlockBytes;
+  storeBound(bounds, inverses, row, row < n ? rowBound(source, blocks) : 0.0f);
 }
