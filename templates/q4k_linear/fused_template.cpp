@@ -52,6 +52,7 @@ struct Layout {
   FusedActivations activations;
   std::int64_t nPadded, counters;
   std::int64_t counterBytes, partialBytes, rowBytes, expandedBytes;
+  bool isPrepared;  // by the caller, in every call
 
   Layout(const FusedTile& tile, const SplitPlan& plan, const LinearShape& shape) : activations(tile, shape) {
     nPadded = roundUp(shape.n, kRowPadding);
@@ -60,10 +61,13 @@ struct Layout {
     partialBytes = plan.slots * tile.slotBytes();
     rowBytes = tile.isBf16() ? 0 : 2 * nPadded * 4;
     expandedBytes = tile.isExpanded ? roundUp(shape.n * shape.k, 256) : 0;
+    isPrepared = shape.prepared;
   }
   /// Row bounds, then W in 8 bits.
   std::int64_t preparedBytes() const { return rowBytes + expandedBytes; }
-  std::int64_t workspaceBytes() const { return activations.bytes() + counterBytes + partialBytes + preparedBytes(); }
+  std::int64_t workspaceBytes() const {
+    return activations.bytes() + counterBytes + partialBytes + (isPrepared ? 0 : preparedBytes());
+  }
 };
 
 struct Workspace {
