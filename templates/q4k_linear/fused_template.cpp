@@ -22,6 +22,7 @@ constexpr std::int64_t kRowPadding = 3840;
 
 // The kernels' numbers: behind those of quantize.cu comes that of expand.cu, if any, and the product.
 constexpr int kExpand = kQuantizeKernels;
+constexpr std::uint32_t kExpandThreads = 128;  // as the kernel has them
 int productKernel(const FusedTile& tile) {
   return tile.isBf16() ? 0 : tile.isExpanded ? kExpand + 1 : kQuantizeKernels;
 }
@@ -214,7 +215,9 @@ std::vector<BuildRequest> FusedTemplate::buildRequests(const Problem& problem, c
                                    sizeof(QuantizeArguments));
   }
   if (tile.isExpanded) {
-    add(kExpandSource, {"q4kExpand"}, {{"arithmetic", arithmetic}}).source += include(kExpandSource);
+    add(kExpandSource, {"q4kExpand"}, {{"arithmetic", arithmetic}}).source +=
+        include(kExpandSource) +
+        fmt::format("static_assert(kExpandThreads == {}, \"host and device disagree\");\n", kExpandThreads);
   }
 
   std::vector<std::pair<std::string, std::string>> parameters;
@@ -262,16 +265,19 @@ void FusedTemplate::encodePreparation(const Problem& problem, const DeviceInfo&,
   const FusedTile tile = this->tile(configuration);
   if (tile.isBf16()) return;
   const LinearShape& shape = problem.linear;
-  const auto nPadded = static_cast<std::int32_t>(roundUp(shape.n, kRowPadding));
+  const auto n = static_cast<std::int32_t>(shape.n), blocks = static_cast<std::int32_t>(shape.k / 256);
+  const auto nPadded = static_cast<std::uint32_t>(roundUp(shape.n, kRowPadding));
   float* bounds = static_cast<float*>(prepared);
-  KernelArguments& arguments = launches
-                                   .addKernel(tile.isExpanded ? kExpand : static_cast<int>(kRowBounds),
-                                              {static_cast<std::uint32_t>(nPadded / 8), 1, 1}, {256, 1, 1})
-                                   .arguments;
-  arguments.pointer(operands.linear.w), arguments.pointer(bounds), arguments.pointer(bounds + nPadded);
-  if (tile.isExpanded) arguments.pointer(bounds + 2 * nPadded);
-  arguments.value(static_cast<std::int32_t>(shape.n)), arguments.value(nPadded);
-  arguments.value(static_cast<std::int32_t>(shape.k / 256));
+  Launch& launch = tile.isExpanded ? launches.addKernel(kExpand, {nPadded, 1, 1}, {kExpandThreads, 1, 1})
+                                   : launches.addKernel(kRowBounds, {nPadded / 8, 1, 1}, {256, 1, 1});
+  launch.arguments.pointer(operands.linear.w), launch.arguments.pointer(bounds);
+  launch.arguments.pointer(bounds + nPadded);
+  if (tile.isExpanded) {
+    launch.arguments.pointer(bounds + 2 * nPadded), launch.arguments.value(n);
+  } else {
+    launch.arguments.value(n), launch.arguments.value(static_cast<std::int32_t>(nPadded));
+  }
+  launch.arguments.value(blocks);
 }
 
 std::string_view FusedTemplate::activationFormat(const Problem& problem, const DeviceInfo&,

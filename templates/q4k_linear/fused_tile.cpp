@@ -2,12 +2,29 @@
 
 #include <algorithm>
 
+#include "base/integer.h"
+
 namespace tilewright {
 namespace {
 
 // Shared memory on sm_90: the most that a block can have; and what the quantizing block beside it takes, 1 KiB that the
 // system keeps and at most 1 KiB of its own.
 constexpr std::int64_t kSharedLimit = 232448, kNeighbourBytes = 2048;
+
+/// What the cost model was fitted to on an H200 (docs/notes/q4k_linear.md).
+struct Rates {
+  double clock;    // of the tensor cores under this load
+  double l2Bytes;  // a cycle and SM
+  double launch;   // microseconds before the first and behind the last product
+  double overlap;  // what is left of the shorter of computing and memory traffic
+  double finish;   // microseconds of a whole tile's end at 256 tokens
+};
+
+Rates ratesOf(const FusedTile& tile) {
+  const bool isE4m3 = tile.arithmetic == FusedArithmetic::kE4m3;
+  if (tile.isExpanded) return {isE4m3 ? 1.76e9 : 1.74e9, 57, 5.7, 0.32, 3.1};
+  return {tile.isBf16() ? 1.72e9 : isE4m3 ? 1.62e9 : 1.70e9, 40, 5.0, 0.2, 0};
+}
 
 }  // namespace
 
@@ -56,8 +73,10 @@ std::int64_t FusedTile::accumulatorsAndFragments() const {
 std::int64_t FusedTile::registersWanted() const {
   constexpr std::int64_t kRest = 24;  // addresses, ring positions, words under conversion, factors
   // One product must fit what a block of so many threads is assembled for, whatever setmaxnreg gives it afterwards: its
-  // own accumulators, its fragment and addresses.
-  const std::int64_t assembledFor = 65536 / (threads() + spareThreads()) / 8 * 8, product = tokens / 2 + 30;
+  // own accumulators, its fragment and addresses; with four warpgroups the second pass of s8 and the exchange of a
+  // cluster together take a few more.
+  const std::int64_t assembledFor = 65536 / (threads() + spareThreads()) / 8 * 8;
+  const std::int64_t product = tokens / 2 + (isS8() && cluster() > 1 && warpgroups > 3 ? 34 : 30);
   return std::max(accumulatorsAndFragments() + kRest, registersGiven() + product - assembledFor);
 }
 
@@ -72,19 +91,19 @@ double FusedTile::predictMicroseconds(const LinearShape& shape, const DeviceInfo
   const auto count = [](std::int64_t v) { return static_cast<double>(v); };
 
   const double weightBytes = isExpanded ? 256 : 144;  // of a row's super-block
+  const Rates rates = ratesOf(*this);
 
   // Cycles of one super-block of a tile: tensor cores, issue slots of a scheduler (one warp of each warpgroup), and the
-  // bytes that an SM takes from L2 at 64 per cycle. The largest hides most of the others.
-  const double clock = (isBf16() ? 1.72e9 : arithmetic == FusedArithmetic::kE4m3 ? 1.62e9 : 1.70e9);
+  // bytes that an SM takes from L2. The largest hides most of the others.
   const double tensor = count(warpgroups) * count(tokens) / 2 * (isBf16() ? 16 : 8);
   const double convert = isExpanded ? 0 : isBf16() ? 900 : arithmetic == FusedArithmetic::kE4m3 ? 560 : 456;
   const double promote = promotes() ? count(tokens) / 2 * 2.5 * 256 / count(scaleK) : 0;
   const double issue = count(warpgroups) * (convert + promote) * 1.05;
-  const double bytes = (count(rows()) * weightBytes + count(tokens) * (isBf16() ? 512 : 256)) / 40;
+  const double bytes = (count(rows()) * weightBytes + count(tokens) * (isBf16() ? 512 : 256)) / rates.l2Bytes;
   const double longest = std::max({tensor, issue, bytes});
   const double serial = isExpanded ? 0 : buffers == 1 && warpgroups < 3 ? 0.35 : 0.12;  // of what overlaps badly
   const double cycles = longest + serial * (tensor + issue - std::min(longest, tensor + issue)) + 60;
-  const double compute = count(plan.longestBlock()) * cycles / clock * 1e6;
+  const double compute = count(plan.longestBlock()) * cycles / rates.clock * 1e6;
 
   // Device memory: weights, activations and out once, and the dirty lines that a caller before left in L2.
   const double memory =
@@ -99,10 +118,13 @@ double FusedTile::predictMicroseconds(const LinearShape& shape, const DeviceInfo
   const double quantize = isBf16() ? 0 : 1.5 + count(shape.m) * count(shape.k) * 3 / 3.5e12 * 1e6;
   // In a cluster: wait for the others, and send them all but one's own tokens.
   const double exchange = plan.schedule.cluster > 0 ? 0.5 + count(slotBytes()) * (1 - 1 / count(cluster())) / 80e3 : 0;
-  const double expand = isExpanded ? 3.0 + count(shape.n) * count(shape.k) / 256 * (144 + 256) /
-                                               (0.85 * device.memoryBytesPerSecond) * 1e6
-                                   : 0;
-  return 5.0 + expand + exchange + std::max(compute, memory) + 0.2 * std::min(compute, memory) + split + quantize;
+  const std::int64_t rounds = ceilDiv(plan.schedule.wholeTiles, std::max(1, plan.grid)) + (plan.splitTiles > 0 ? 1 : 0);
+  const double finish = rates.finish * count(rounds) * count(tokens) / 256;
+  const double expand = isExpanded && !shape.prepared ? 3.0 + count(shape.n) * count(shape.k) / 256 * (144 + 256) /
+                                                                  (0.85 * device.memoryBytesPerSecond) * 1e6
+                                                      : 0;
+  return rates.launch + expand + exchange + std::max(compute, memory) + rates.overlap * std::min(compute, memory) +
+         finish + split + quantize;
 }
 
 }  // namespace tilewright

@@ -303,8 +303,9 @@ extern "C" __global__ void __launch_bounds__(1024) clearCounters(U32* counters, 
 /// One warp per row; bounds and inverses are [nPadded].
 extern "C" __global__ void __launch_bounds__(256)
     q4kRowBounds(const U8* w, float* bounds, float* inverses, int n, int nPadded, int blocks) {
-  const int row = blockIdx.x * 8 + threadIdx.x / 32;
+  const int row = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row >= nPadded) return;
   const U8* source = w + static_cast<I64>(row) * blocks * kBlockBytes;
-  storeBound(bounds, inverses, row, row < n ? rowBound(source, blocks) : 0.0f);
+  const float bound = warpMaximum(row < n ? boundOfBlocks(source, blocks, lane, 32) : 0.0f);
+  if (lane == 0) storeBound(bounds, inverses, row, bound);
 }

@@ -7,25 +7,28 @@
 
 namespace tilewright {
 
-/// At least |w| of every weight of a row of `blocks` super-blocks, for all lanes of the warp that calls it.
-__device__ __forceinline__ float rowBound(const U8* row, int blocks) {
+/// At least |w| of every weight of super-blocks first, first + step, ... of a row of `blocks`; of the whole row when
+/// the greatest of the values of `step` threads is taken.
+__device__ __forceinline__ float boundOfBlocks(const U8* row, int blocks, int first, int step) {
   float peak = 0.0f;
-  for (int b = threadIdx.x % 32; b < blocks; b += 32) {
-    const BlockFactors f = unpackFactors(*reinterpret_cast<const uint4*>(row + b * kBlockBytes), 1.0f);
+  for (int b = first; b < blocks; b += step) {
+    const BlockFactors f = unpackFactors(__ldg(reinterpret_cast<const uint4*>(row + b * kBlockBytes)), 1.0f);
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       const float least = -f.minimum(j), most = fmaf(15.0f, f.scale(j), least);
       peak = fmaxf(peak, fmaxf(fabsf(least), fabsf(most)));
     }
   }
-#pragma unroll
-  for (int d = 16; d > 0; d /= 2) peak = fmaxf(peak, __shfl_xor_sync(~0u, peak, d));
   return peak;
 }
 
-/// One lane stores a row's bound, and its inverse, 0 for a row of zeros.
+/// The greatest value of a warp, none of them negative: their bits order as integers do.
+__device__ __forceinline__ float warpMaximum(float v) {
+  return __uint_as_float(__reduce_max_sync(~0u, __float_as_uint(v)));
+}
+
+/// Stores a row's bound, and its inverse, 0 for a row of zeros.
 __device__ __forceinline__ void storeBound(float* bounds, float* inverses, int row, float bound) {
-  if (threadIdx.x % 32 != 0) return;
   bounds[row] = bound;
   inverses[row] = bound > 0.0f ? 1.0f / bound : 0.0f;
 }

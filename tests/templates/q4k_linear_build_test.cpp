@@ -33,6 +33,10 @@ Configuration fused(std::int64_t arithmetic, std::int64_t scaleK, std::int64_t t
                         {"split", split}});
 }
 
+Configuration twoPass(std::int64_t arithmetic, std::int64_t tokens, std::int64_t warpgroups, std::int64_t split) {
+  return Configuration({{"arithmetic", arithmetic}, {"tokens", tokens}, {"warpgroups", warpgroups}, {"split", split}});
+}
+
 LinearShape rows(std::int64_t m, Precision precision = Precision::kFast) {
   return {4096, 4096, m, precision, false};
 }
@@ -45,6 +49,7 @@ std::vector<Family> families() {
   constexpr const char* kFused = "q4k_linear.fused_sm90";
   constexpr const char* kExact = "q4k_linear.exact_sm90";
   constexpr const char* kSmallM = "q4k_linear.small_m_sm90";
+  constexpr const char* kTwoPass = "q4k_linear.two_pass_sm90";
   return {
       {"s8_256_tokens", kFused, rows(512), fused(0, 0, 256, 2, 64, 2, 4)},
       {"s8_192_tokens", kFused, rows(512), fused(0, 0, 192, 2, 64, 2, 4)},
@@ -77,6 +82,17 @@ std::vector<Family> families() {
       {"small_m_1", kSmallM, rows(1), {}},
       {"small_m_16", kSmallM, rows(16), {}},
       {"small_m_32", kSmallM, rows(32), {}},
+      {"two_pass_s8_256_tokens", kTwoPass, rows(512), twoPass(0, 256, 2, 0)},
+      {"two_pass_s8_192_tokens_three_warpgroups", kTwoPass, rows(512), twoPass(0, 192, 3, 1)},
+      {"two_pass_s8_128_tokens_four_warpgroups", kTwoPass, rows(512), twoPass(0, 128, 4, 2)},
+      {"two_pass_s8_64_tokens", kTwoPass, rows(64), twoPass(0, 64, 2, 2)},
+      {"two_pass_s8_256_tokens_pairs", kTwoPass, rows(512), twoPass(0, 256, 2, 3)},
+      {"two_pass_s8_ragged_rows", kTwoPass, {4097, 4096, 512, Precision::kInt8, true}, twoPass(0, 192, 2, 0)},
+      {"two_pass_e4m3_256_tokens", kTwoPass, rows(512), twoPass(1, 256, 2, 0)},
+      {"two_pass_e4m3_128_tokens_four_warpgroups_pairs", kTwoPass, rows(512), twoPass(1, 128, 4, 3)},
+      {"two_pass_e4m3_16_tokens", kTwoPass, rows(16), twoPass(1, 16, 2, 1)},
+      {"two_pass_default_int8", kTwoPass, rows(300, Precision::kInt8), {}},
+      {"two_pass_default_fp8", kTwoPass, rows(40, Precision::kFp8), {}},
   };
 }
 
@@ -169,6 +185,10 @@ INSTANTIATE_TEST_SUITE_P(
         Space{"s8_deep", "q4k_linear.fused_sm90", {{4096, 8192, 300, Precision::kInt8, true}}},
         Space{"e4m3", "q4k_linear.fused_sm90", {rows(512, Precision::kFp8), rows(16, Precision::kFp8)}},
         Space{"bf16", "q4k_linear.exact_sm90", {rows(512, Precision::kExact), rows(16, Precision::kExact)}},
+        Space{"two_pass_s8",
+              "q4k_linear.two_pass_sm90",
+              {rows(512, Precision::kInt8), rows(16, Precision::kInt8), {4097, 4096, 133, Precision::kInt8}}},
+        Space{"two_pass_e4m3", "q4k_linear.two_pass_sm90", {rows(512, Precision::kFp8), rows(16, Precision::kFp8)}},
         Space{"small_m_1", "q4k_linear.small_m_sm90", {rows(1), {39936, 4096, 1, Precision::kInt8}}},
         Space{"small_m_32", "q4k_linear.small_m_sm90", {rows(32), {39936, 4096, 9, Precision::kInt8}}}),
     [](const auto& info) { return std::string(info.param.name); });
@@ -255,6 +275,51 @@ TEST(Q4kLinearSm90, clustersNeedTilesToHalve) {
   EXPECT_EQ(refusal(wholes, 256), "");               // 160: a round of whole ones, 28 in halves
   EXPECT_EQ(refusal({1638, 4096, 512, Precision::kFast, false}, 128), "cluster_ragged");
   EXPECT_EQ(refusal(rows(16), 16), "cluster_tokens");
+}
+
+TEST(Q4kLinearSm90, defaultsOfTwoPassesBuild) {
+  const auto compiler = NvrtcCompiler::open();
+  if (!compiler) GTEST_SKIP() << compiler.error().message;
+  const DeviceInfo device = nominalDevice("sm_90a").value();
+  const Template& kernelTemplate = *findTemplate("q4k_linear.two_pass_sm90");
+  std::set<std::string> built;
+  for (const std::int64_t n : {4096, 6656, 14336, 39936}) {
+    for (const std::int64_t m : {1, 17, 64, 128, 133, 256, 512, 1024, 2048, 4096}) {
+      for (const Precision precision : {Precision::kInt8, Precision::kFp8}) {
+        const Problem problem{.operation = Operation::kQ4kLinear, .linear = {n, 4096, m, precision, false}};
+        const Configuration configuration = kernelTemplate.defaultConfiguration(problem, device);
+        const auto refused = kernelTemplate.refusesConfiguration(problem, device, configuration);
+        ASSERT_FALSE(refused) << refused->reason;
+        for (const BuildRequest& request :
+             kernelTemplate.buildRequests(problem, device, configuration, SourceCatalog())) {
+          if (!built.insert(buildKey(request, "")).second) continue;
+          const auto binary = (*compiler)->build(request);
+          ASSERT_TRUE(binary) << binary.error().message << "\n" << binary.error().log;
+          const auto unclean = refusesBinary(kernelTemplate, *binary);
+          EXPECT_FALSE(unclean) << configuration.text() << ": " << unclean->reason;
+        }
+      }
+    }
+  }
+  EXPECT_GT(built.size(), 6U);
+}
+
+TEST(Q4kLinearSm90, twoPassesTakeLongerRowsWithOneScale) {
+  const DeviceInfo device = nominalDevice("sm_90a").value();
+  const Template& kernelTemplate = *findTemplate("q4k_linear.two_pass_sm90");
+  Problem problem{.operation = Operation::kQ4kLinear, .linear = rows(128, Precision::kInt8)};
+  problem.linear.k = 32768;
+  EXPECT_FALSE(kernelTemplate.refuses(problem, device));
+  EXPECT_FALSE(
+      kernelTemplate.refusesConfiguration(problem, device, kernelTemplate.defaultConfiguration(problem, device)));
+  problem.linear.k += 256;
+  ASSERT_TRUE(kernelTemplate.refuses(problem, device));
+  EXPECT_EQ(kernelTemplate.refuses(problem, device)->constraint, "s8_scale");
+  // With both allowed, only e4m3 is left.
+  problem.linear.precision = Precision::kFast;
+  ASSERT_FALSE(kernelTemplate.refuses(problem, device));
+  EXPECT_EQ(kernelTemplate.refusesConfiguration(problem, device, twoPass(0, 128, 2, 0))->constraint, "s8_scale");
+  EXPECT_EQ(kernelTemplate.defaultConfiguration(problem, device)["arithmetic"], 1);
 }
 
 TEST(Q4kLinearSm90, refusesOneScaleForLongRows) {
