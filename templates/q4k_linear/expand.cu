@@ -18,12 +18,27 @@ constexpr bool kIsS8 = kArithmetic == 0;
 constexpr float kTopWeight = kIsS8 ? 126.0f : 448.0f;
 constexpr int kExpandWarps = 4, kExpandThreads = kExpandWarps * 32;
 
-/// Four weights from the low nibbles of a word's bytes: scale q - minimum.
-__device__ __forceinline__ U32 expand4(U32 nibbles, float scale, float minimum) {
-  float v[4];
+/// The factors of a lane's two sub-blocks, for nibbles that lie at bit 16 of an FP32 mantissa under the exponent of
+/// 128, which makes 128 + q of them: s and -minimum - 128 s.
+struct LaneFactors {
+  float s[2], o[2];
+
+  __device__ __forceinline__ LaneFactors(const BlockFactors& f, int chunk) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) v[i] = fmaf(static_cast<float>(nibbles >> 8 * i & 15), scale, -minimum);
-  return packOperands<kIsS8>(v[0], v[1], v[2], v[3]);
+    for (int i = 0; i < 2; ++i) {
+      s[i] = f.scale(2 * chunk + i);
+      o[i] = fmaf(-128.0f, s[i], -f.minimum(2 * chunk + i));
+    }
+  }
+};
+
+/// Four weights from the low (i = 0) or the high nibbles of a word's bytes.
+__device__ __forceinline__ U32 expand4(U32 word, int i, const LaneFactors& f) {
+  const auto weight = [&](U32 nibbleAt16) {
+    return fmaf(__uint_as_float((nibbleAt16 & 0x000f0000) | 0x43000000), f.s[i], f.o[i]);
+  };
+  return i == 0 ? packOperands<kIsS8>(weight(word << 16), weight(word << 8), weight(word), weight(word >> 8))
+                : packOperands<kIsS8>(weight(word << 12), weight(word << 4), weight(word >> 4), weight(word >> 12));
 }
 
 }  // namespace tilewright
@@ -32,7 +47,7 @@ using namespace tilewright;
 
 /// Bounds and inverses are [nPadded], values [n, blocks, 256] bytes. A block per row.
 extern "C" __global__ void __launch_bounds__(kExpandThreads)
-    q4kExpand(const U8* __restrict__ w, float* bounds, float* inverses, U32* __restrict__ values, int n, int blocks) {
+    q4kExpand(const U8* w, float* bounds, float* inverses, U32* values, int n, int blocks) {
   const int row = blockIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row >= n) {
     if (threadIdx.x == 0) storeBound(bounds, inverses, row, 0.0f);
@@ -53,12 +68,27 @@ extern "C" __global__ void __launch_bounds__(kExpandThreads)
   const float factor = bound > 0.0f ? kTopWeight / bound : 0.0f;
   const int c = lane / 8;
   U32* target = values + static_cast<I64>(row) * blocks * (kBlockWeights / 4) + 16 * c + lane % 8;
-#pragma unroll 4
-  for (int b = warp; b < blocks; b += kExpandWarps) {
-    const U8* block = source + b * kBlockBytes;
-    const BlockFactors f = unpackFactors(__ldg(reinterpret_cast<const uint4*>(block)), factor);
-    const U32 word = __ldg(reinterpret_cast<const U32*>(block + kNibbleOffset) + lane);
-    target[b * (kBlockWeights / 4)] = expand4(word, f.scale(2 * c), f.minimum(2 * c));
-    target[b * (kBlockWeights / 4) + 8] = expand4(word >> 4, f.scale(2 * c + 1), f.minimum(2 * c + 1));
+  // NOTE: loads of several super-blocks, not through the read-only path, before their stores: the compiler cannot move
+  // those behind any of these, and else puts each where it is used. Past the row's end a warp repeats the last
+  // super-block.
+  constexpr int kBatch = 4;
+#pragma unroll 1
+  for (int b = warp; b < blocks; b += kBatch * kExpandWarps) {
+    uint4 headers[kBatch];
+    U32 words[kBatch];
+    int own[kBatch];
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      own[i] = min(b + i * kExpandWarps, blocks - 1);
+      const U8* block = source + own[i] * kBlockBytes;
+      headers[i] = __ldcg(reinterpret_cast<const uint4*>(block));
+      words[i] = __ldcg(reinterpret_cast<const U32*>(block + kNibbleOffset) + lane);
+    }
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const LaneFactors f(unpackFactors(headers[i], factor), c);
+      target[own[i] * (kBlockWeights / 4)] = expand4(words[i], 0, f);
+      target[own[i] * (kBlockWeights / 4) + 8] = expand4(words[i], 1, f);
+    }
   }
 }
