@@ -329,7 +329,7 @@ TEST(Cases, everyPairMeansEveryPairOfALegalConfiguration) {
       }
     }
   }
-  EXPECT_EQ(tested.size(), 9U + 6U);
+  EXPECT_EQ(tested.size(), 9U + 8U);
 }
 
 }  // namespace
