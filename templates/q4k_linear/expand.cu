@@ -3,7 +3,7 @@
 //   v[n, i] = round(top w[n, i] / r[n]), r[n] >= |w[n, :]| (row_bounds.cuh), top 126 for s8 and 448 for e4m3
 //
 // These are the operands that the fused kernel makes in registers, rounded from single instead of half precision. One
-// block per row: its bound from the headers, then a super-block per warp at a time. E4M3 bytes have the order of the
+// block per row: its bound from the headers, then a super-block per half a warp at a time. E4M3 bytes have the order of the
 // activations' (operand_bytes.cuh).
 #include "templates/q4k_linear/operand_bytes.cuh"
 #include "templates/q4k_linear/q4k_block.cuh"
@@ -47,7 +47,7 @@ using namespace tilewright;
 
 /// Bounds and inverses are [nPadded], values [n, blocks, 256] bytes. A block per row.
 extern "C" __global__ void __launch_bounds__(kExpandThreads)
-    q4kExpand(const U8* w, float* bounds, float* inverses, U32* values, int n, int blocks) {
+    q4kExpand(const U8* w, float* bounds, float* inverses, uint2* values, int n, int blocks) {
   const int row = blockIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row >= n) {
     if (threadIdx.x == 0) storeBound(bounds, inverses, row, 0.0f);
@@ -64,31 +64,33 @@ extern "C" __global__ void __launch_bounds__(kExpandThreads)
   for (int i = 0; i < kExpandWarps; ++i) bound = fmaxf(bound, peaks[i]);
   if (threadIdx.x == 0) storeBound(bounds, inverses, row, bound);
 
-  // Lane 8 c + i takes word i of chunk c: its low nibbles are weights of sub-block 2 c, its high ones of 2 c + 1.
+  // Half a warp takes a super-block, its lane 4 c + i the bytes 8 i .. 8 i + 7 of chunk c: their low nibbles are
+  // weights of sub-block 2 c, their high ones of 2 c + 1.
   const float factor = bound > 0.0f ? kTopWeight / bound : 0.0f;
-  const int c = lane / 8;
-  U32* target = values + static_cast<I64>(row) * blocks * (kBlockWeights / 4) + 16 * c + lane % 8;
+  const int half = threadIdx.x / 16, c = lane % 16 / 4, i = lane % 4;
+  uint2* target = values + static_cast<I64>(row) * blocks * (kBlockWeights / 8) + 8 * c + i;
   // NOTE: loads of several super-blocks, not through the read-only path, before their stores: the compiler cannot move
-  // those behind any of these, and else puts each where it is used. Past the row's end a warp repeats the last
+  // those behind any of these, and else puts each where it is used. Past the row's end a half repeats the last
   // super-block.
-  constexpr int kBatch = 4;
+  constexpr int kBatch = 2, kHalves = 2 * kExpandWarps;
 #pragma unroll 1
-  for (int b = warp; b < blocks; b += kBatch * kExpandWarps) {
+  for (int b = half; b < blocks; b += kBatch * kHalves) {
     uint4 headers[kBatch];
-    U32 words[kBatch];
+    uint2 words[kBatch];
     int own[kBatch];
 #pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      own[i] = min(b + i * kExpandWarps, blocks - 1);
-      const U8* block = source + own[i] * kBlockBytes;
-      headers[i] = __ldcg(reinterpret_cast<const uint4*>(block));
-      words[i] = __ldcg(reinterpret_cast<const U32*>(block + kNibbleOffset) + lane);
+    for (int j = 0; j < kBatch; ++j) {
+      own[j] = min(b + j * kHalves, blocks - 1);
+      const U8* block = source + own[j] * kBlockBytes;
+      headers[j] = __ldcg(reinterpret_cast<const uint4*>(block));
+      words[j] = __ldcg(reinterpret_cast<const uint2*>(block + kNibbleOffset) + lane % 16);
     }
 #pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      const LaneFactors f(unpackFactors(headers[i], factor), c);
-      target[own[i] * (kBlockWeights / 4)] = expand4(words[i], 0, f);
-      target[own[i] * (kBlockWeights / 4) + 8] = expand4(words[i], 1, f);
+    for (int j = 0; j < kBatch; ++j) {
+      const LaneFactors f(unpackFactors(headers[j], factor), c);
+      uint2* own8 = target + own[j] * (kBlockWeights / 8);
+      own8[0] = {expand4(words[j].x, 0, f), expand4(words[j].y, 0, f)};
+      own8[4] = {expand4(words[j].x, 1, f), expand4(words[j].y, 1, f)};
     }
   }
 }

@@ -14,16 +14,23 @@ constexpr std::int64_t kSharedLimit = 232448, kNeighbourBytes = 2048;
 /// What the cost model was fitted to on an H200 (docs/notes/q4k_linear.md).
 struct Rates {
   double clock;    // of the tensor cores under this load
+  double convert;  // issue slots of a scheduler for 64 rows of a super-block
   double l2Bytes;  // a cycle and SM
+  double block;    // cycles that a super-block takes on top
+  double exposed;  // share of converting, or of computing, that the other does not hide; with one set of A registers
+  double exposedOne;
   double launch;   // microseconds before the first and behind the last product
   double overlap;  // what is left of the shorter of computing and memory traffic
   double finish;   // microseconds of a whole tile's end at 256 tokens
+  double cut;      // microseconds of a cut, and bytes a microsecond of what it writes and reads
+  double cutBytes;
 };
 
 Rates ratesOf(const FusedTile& tile) {
   const bool isE4m3 = tile.arithmetic == FusedArithmetic::kE4m3;
-  if (tile.isExpanded) return {isE4m3 ? 1.76e9 : 1.74e9, 57, 5.7, 0.32, 3.1};
-  return {tile.isBf16() ? 1.72e9 : isE4m3 ? 1.62e9 : 1.70e9, 40, 5.0, 0.2, 0};
+  if (tile.isBf16()) return {1.60e9, 780, 36, 63, 0.14, 0.35, 8.9, 0.45, 1.1, 3.7, 80e3};
+  if (tile.isExpanded) return {isE4m3 ? 1.89e9 : 1.81e9, 0, 57, 113, 0, 0, 5.4, 0.38, 2.1, 3.2, 34e3};
+  return {isE4m3 ? 1.68e9 : 1.90e9, isE4m3 ? 378.0 : 542.0, 37, 70, 0.17, 0.47, 8.5, 0.30, 1.1, 2.9, 80e3};
 }
 
 }  // namespace
@@ -96,13 +103,12 @@ double FusedTile::predictMicroseconds(const LinearShape& shape, const DeviceInfo
   // Cycles of one super-block of a tile: tensor cores, issue slots of a scheduler (one warp of each warpgroup), and the
   // bytes that an SM takes from L2. The largest hides most of the others.
   const double tensor = count(warpgroups) * count(tokens) / 2 * (isBf16() ? 16 : 8);
-  const double convert = isExpanded ? 0 : isBf16() ? 900 : arithmetic == FusedArithmetic::kE4m3 ? 560 : 456;
   const double promote = promotes() ? count(tokens) / 2 * 2.5 * 256 / count(scaleK) : 0;
-  const double issue = count(warpgroups) * (convert + promote) * 1.05;
+  const double issue = count(warpgroups) * (rates.convert + promote * 1.05);
   const double bytes = (count(rows()) * weightBytes + count(tokens) * (isBf16() ? 512 : 256)) / rates.l2Bytes;
   const double longest = std::max({tensor, issue, bytes});
-  const double serial = isExpanded ? 0 : buffers == 1 && warpgroups < 3 ? 0.35 : 0.12;  // of what overlaps badly
-  const double cycles = longest + serial * (tensor + issue - std::min(longest, tensor + issue)) + 60;
+  const double exposed = buffers == 1 ? rates.exposedOne : rates.exposed;
+  const double cycles = longest + exposed * (tensor + issue - std::min(longest, tensor + issue)) + rates.block;
   const double compute = count(plan.longestBlock()) * cycles / rates.clock * 1e6;
 
   // Device memory: weights, activations and out once, and the dirty lines that a caller before left in L2.
@@ -110,19 +116,20 @@ double FusedTile::predictMicroseconds(const LinearShape& shape, const DeviceInfo
       (count(shape.n) * count(shape.k) / 256 * weightBytes + count(shape.m) * count(shape.k + shape.n) * 2) /
       std::max(1.0, 0.85 * device.memoryBytesPerSecond) * 1e6;
 
-  // A cut: write a part, count, read the others' back, at about 50 bytes a nanosecond; shares cut twice a block.
-  const double cuts = plan.slots == 0 ? 0 : splitMode == SplitMode::kShares ? 2 : 1;
+  // A cut: write a part, count, read the others' back. Shares cut twice a block, and their blocks do not read the same
+  // weights and activations at the same time.
+  const double cuts = plan.slots == 0 ? 0 : splitMode == SplitMode::kShares ? 3 : 1;
   const double parts = count(plan.slots) / 2 / count(std::max(1, plan.splitTiles));
-  const double split =
-      cuts * (2.0 + count(slotBytes()) / 80e3) + (cuts > 0 ? std::max(0.0, parts - 2) * count(slotBytes()) / 110e3 : 0);
-  const double quantize = isBf16() ? 0 : 1.5 + count(shape.m) * count(shape.k) * 3 / 3.5e12 * 1e6;
+  const double split = cuts * (rates.cut + count(slotBytes()) / rates.cutBytes) +
+                       (cuts > 0 ? std::max(0.0, parts - 2) * count(slotBytes()) / 110e3 : 0);
+  const double quantize = isBf16() ? 0 : 1.5 + count(shape.m) * count(shape.k) * 4 / 3.5e12 * 1e6;
   // In a cluster: wait for the others, and send them all but one's own tokens.
-  const double exchange = plan.schedule.cluster > 0 ? 0.5 + count(slotBytes()) * (1 - 1 / count(cluster())) / 80e3 : 0;
+  const double exchange = plan.schedule.cluster > 0 ? 0.6 + count(slotBytes()) * (1 - 1 / count(cluster())) / 60e3 : 0;
   const std::int64_t rounds = ceilDiv(plan.schedule.wholeTiles, std::max(1, plan.grid)) + (plan.splitTiles > 0 ? 1 : 0);
   const double finish = rates.finish * count(rounds) * count(tokens) / 256;
-  const double expand = isExpanded && !shape.prepared ? 3.0 + count(shape.n) * count(shape.k) / 256 * (144 + 256) /
-                                                                  (0.85 * device.memoryBytesPerSecond) * 1e6
-                                                      : 0;
+  const double expandedBytes = count(shape.n) * count(shape.k) / 256 * (144 + 256);
+  const double expand =
+      isExpanded && !shape.prepared ? 10.0 + expandedBytes / std::max(1.0, 0.6 * device.memoryBytesPerSecond) * 1e6 : 0;
   return rates.launch + expand + exchange + std::max(compute, memory) + rates.overlap * std::min(compute, memory) +
          finish + split + quantize;
 }

@@ -246,13 +246,13 @@ double SmallMSm90::predictMicroseconds(const Problem& problem, const DeviceInfo&
   const double compute = count(plan.longestBlock()) * block / 1.75e9 * 1e6;
   // Memory: the busiest block's share of the stream at an SM's rate.
   const double step = count(tile.splitWarps * tile.rows()) * 144 * count(tile.blocksPerUnit);
-  const double rate = (tile.tickets ? 0.88 : 0.80) * device.memoryBytesPerSecond / count(std::max(1, device.unitCount));
+  const double rate = (tile.tickets ? 0.79 : 0.72) * device.memoryBytesPerSecond / count(std::max(1, device.unitCount));
   const double memory = count(plan.longestBlock()) * step / std::max(1.0, rate) * 1e6;
   const double split = plan.slots > 0 ? 1.5 : 0;
   // Quantization: another kernel, or this one's first microseconds, from L2.
   const double values = count(shape.m) * count(shape.k);
   const double quantize = tile.quantizesHere() ? 0.5 + values / 6e3 : 2.5;
-  return 4.0 + std::max(compute, memory) + 0.15 * std::min(compute, memory) + split + quantize;
+  return 7.0 + std::max(compute, memory) + 0.15 * std::min(compute, memory) + split + quantize;
 }
 
 std::vector<BuildRequest> SmallMSm90::buildRequests(const Problem& problem, const DeviceInfo& device,

@@ -25,14 +25,12 @@ class TwoPassSm90 final : public FusedTemplate {
     return std::nullopt;
   }
   std::vector<Parameter> parameters(const Problem& problem, const DeviceInfo&) const override {
-    return {
-        {"arithmetic", "operands of the product: 0 s8, 1 e4m3", arithmetics(problem.linear.precision)},
-        {"tokens", "rows of x of a tile", {256, 16, 32, 64, 128, 192}},
-        {"warpgroups", "consumer warpgroups of a block, 64 rows of W each", {2, 3, 4}},
-        {"split",
-         "cuts along k: 0 none, 1 equal shares for all blocks, 2 equal slices of a tile, 3 halves of a tile for the "
-         "two blocks of a cluster",
-         {0, 2, 3, 1}}};
+    return {{"arithmetic", "operands of the product: 0 s8, 1 e4m3", arithmetics(problem.linear.precision)},
+            {"tokens", "rows of x of a tile", {256, 16, 32, 64, 128, 192}},
+            {"warpgroups", "consumer warpgroups of a block, 64 rows of W each", {2, 3, 4}},
+            {"split",
+             "cuts along k: 0 none, 2 equal slices of a tile, 3 halves of a tile for the two blocks of a cluster",
+             {0, 2, 3}}};
   }
   Configuration defaultConfiguration(const Problem& problem, const DeviceInfo& device) const override {
     return fastest(problem, device, enumerateConfigurations(*this, problem, device));

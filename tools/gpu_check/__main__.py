@@ -75,14 +75,16 @@ def main():
     if options.tune:
         chosen = [attention.problem(spec) for spec, *_ in prefill + decode]
         if "linear" in tables:
-            chosen += [linear.problem(n, k, m, precision) for n, k, m in rows for precision in options.precision]
+            chosen += [linear.problem(n, k, m, precision, kept) for n, k, m in rows for _, precision, kept in linear.columns(options.precision)]
         databases.insert(0, tune(options.build, chosen, options.tune))
 
     torch.manual_seed(0)
     timing.ROUNDS = options.rounds
     timer = timing.Timer()
+    builds = tempfile.TemporaryDirectory(prefix="gpu_check_")
     runtime = library.Runtime(options.build / "runtime/libtilewright.so", databases,
-                              None if options.no_jit else options.build / "compiler/libtilewright_jit.so")
+                              None if options.no_jit else options.build / "compiler/libtilewright_jit.so",
+                              build_cache=None if options.no_jit else pathlib.Path(builds.name) / "builds.twdb")
     name = torch.cuda.get_device_name()
     print(f"\n{name}, driver CUDA {torch.version.cuda}, PyTorch {torch.__version__}; median of {timing.ROUNDS * timing.RUNS_PER_ROUND} "
           f"graph replays, L2 flushed, {timing.REST_SECONDS * 1e3:.0f} ms rest before each candidate", flush=True)

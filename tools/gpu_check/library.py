@@ -63,9 +63,10 @@ class Failure(RuntimeError):
 
 
 class Runtime:
-    """A device with databases and, if `jit_path` is given, compilers. Everything it opened lives until the process ends."""
+    """A device with databases and, if `jit_path` is given, compilers, which keep what they make in `build_cache` (a path), so that
+    plans of the same kernels compile them once. Everything it opened lives until the process ends."""
 
-    def __init__(self, library_path, databases=(), jit_path=None, device="cuda:0"):
+    def __init__(self, library_path, databases=(), jit_path=None, device="cuda:0", build_cache=None):
         self.library = c.CDLL(str(library_path), mode=c.RTLD_GLOBAL)
         self.library.tw_error_message.restype = c.c_char_p
         self.library.tw_error_log.restype = c.c_char_p
@@ -78,7 +79,8 @@ class Runtime:
         if jit_path is not None:
             self.jit_library = c.CDLL(str(jit_path))
             self._check(self.jit_library.tw_jit_open(c.byref(jit)))
-        options = _RuntimeOptions(c.sizeof(_RuntimeOptions), device.encode(), layers, jit, None)
+        options = _RuntimeOptions(c.sizeof(_RuntimeOptions), device.encode(), layers, jit,
+                                  None if build_cache is None else str(build_cache).encode())
         self.handle = c.c_void_p()
         self._check(self.library.tw_runtime_open(c.byref(options), c.byref(self.handle)))
 

@@ -16,9 +16,14 @@ BYTES_PER_MICROSECOND = 4.45e6
 FLOP_PER_MICROSECOND = {"fp8": 1550e6, "int8": 1550e6, "exact": 800e6}
 
 
-def problem(n, k, m, precision):
-    """As an engine asks that prepares its weights once for each model."""
-    return {"op": "q4k_linear", "n": n, "k": k, "m": m, "precision": precision, "prepared": True}
+def problem(n, k, m, precision, kept=False):
+    """As an engine asks that keeps W in super-blocks alone, or beside them what is prepared once for each model."""
+    return {"op": "q4k_linear", "n": n, "k": k, "m": m, "precision": precision, "prepared": kept}
+
+
+def columns(precisions):
+    """The (name, precision, kept) of our columns."""
+    return [(f"{p}{' kept' if kept else ''}", p, kept) for kept in (False, True) for p in precisions]
 
 
 def _nrmse(out, x, w):
@@ -44,10 +49,19 @@ def row(runtime, timer, n, k, m, precisions, peers):
     outliers = x.clone()
     outliers[:, torch.randperm(k, device="cuda")[:max(1, k // 200)]] *= 30
     w = q4k.quantize(torch.randn(n, k, device="cuda"))
-    result, failed, candidates, plans = {"n": n, "k": k, "m": m}, [], {}, {}
-    for precision in precisions:
-        plan = runtime.bind(problem(n, k, m, precision))
-        plan.prepare_weights(w)
+    result, failed, candidates, plans, twins = {"n": n, "k": k, "m": m}, [], {}, {}, {}
+    for name, precision, kept in columns(precisions):
+        plan = runtime.bind(problem(n, k, m, precision, kept))
+        # Beside super-blocks alone an engine still keeps two numbers a row; a copy of W is made in the call then.
+        if kept or plan.prepared_bytes < n * k // 100:
+            plan.prepare_weights(w)
+        same = next((other for other, each in plans.items() if each.describe() == plan.describe()
+                     and (each.prepared is None) == (plan.prepared is None)), None)
+        plans[name] = plan
+        result[f"{name} plan"] = plan.describe()
+        if same:
+            result[f"{name} error"], twins[name] = result[f"{same} error"], same
+            continue
         out = torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16)
         errors = []
         for activations, limit in zip((x, outliers), ERROR_LIMITS[precision]):
@@ -56,69 +70,77 @@ def row(runtime, timer, n, k, m, precisions, peers):
             torch.cuda.synchronize()
             errors.append(_nrmse(out, activations, w))
             if not errors[-1] <= limit:
-                failed.append(f"{precision} {plan.template}: error {errors[-1]:.4f} above {limit}")
-        result[f"{precision}_error"], result[f"{precision}_plan"] = errors, plan.describe()
-        candidates[precision] = lambda plan=plan, out=out: plan.linear(x, w, out)
-        plans[precision] = plan
+                failed.append(f"{name} {plan.template}: error {errors[-1]:.4f} above {limit}")
+        result[f"{name} error"] = errors
+        candidates[name] = lambda plan=plan, out=out: plan.linear(x, w, out)
     if "cublaslt" in peers:
         candidates |= linear_peers.cublasltCandidates(n, k, m)
     if "triton" in peers:
         candidates |= linear_peers.tritonCandidates(n, k, m)
     times = timer.compare(candidates)
-    for precision in precisions:
-        if not isinstance(times[precision], float):
-            failed.append(f"{precision}: {times[precision]}")
+    times |= {name: times[same] for name, same in twins.items()}
+    failed += [f"{name}: {times[name]}" for name in candidates if name in plans and not isinstance(times[name], float)]
     result |= {"microseconds": times, "failed": failed}
     anchors = [value for name, value in times.items() if name.startswith("cublaslt") and isinstance(value, float)]
-    timed = [precision for precision in precisions if isinstance(times[precision], float)]
-    best = min([precision for precision in timed if precision != "exact"] or timed, key=times.get, default=None)
-    if best:
-        floor, limit = roofline(n, k, m, best)
-        result |= {"best": best, "roofline_microseconds": floor, "roofline_limit": limit, "roofline_share": floor / times[best]}
-    if best and anchors:
-        result["ratio"] = times[best] / min(anchors)
-    if best and isinstance(times.get("triton_two_pass"), float):
-        result["triton_ratio"] = times[best] / times["triton_two_pass"]
+    for kept in (False, True):
+        timed = [(name, p) for name, p, k_ in columns(precisions) if k_ == kept and isinstance(times[name], float)]
+        timed = [each for each in timed if each[1] != "exact"] or timed
+        if not timed:
+            continue
+        name, precision = min(timed, key=lambda each: times[each[0]])
+        suffix = "_kept" if kept else ""
+        result[f"best{suffix}"] = name
+        floor, limit = roofline(n, k, m, precision)
+        result[f"roofline{suffix}"] = {"microseconds": floor, "limit": limit, "share": floor / times[name]}
+        if anchors:
+            result[f"ratio{suffix}"] = times[name] / min(anchors)
+        if isinstance(times.get("triton_two_pass"), float):
+            result[f"triton_ratio{suffix}"] = times[name] / times["triton_two_pass"]
     return result
 
 
 def header(precisions):
-    return ("n,k,m".rjust(18) + "".join(f"{name:>10}" for name in precisions) + "   cublasLt    triton     ratio to each      roofline"
-            + "   error (Gaussian/outliers)  template")
+    ours = "".join(f"{name:>10}" for name, *_ in columns(precisions))
+    return ("n,k,m".rjust(18) + ours + "   cublasLt    triton" + "ratio".rjust(8) + "kept".rjust(7) + "   to triton" + "   roofline"
+            + "  error of the best (Gaussian/outliers), plan; the same of the best kept")
 
 
 def legend():
     """What the columns mean."""
     rates = ", ".join(f"{name} {rate / 1e6:.0f}" for name, rate in FLOP_PER_MICROSECOND.items())
-    return ("ours: calls with all that they do to x, on weights that were prepared once (not counted); ratios: the better of fp8 "
-            "and int8 over cuBLASLt's FP8 GEMM alone and over the Triton two-pass; roofline: share of the longer of moving W, x and out "
-            f"once at {BYTES_PER_MICROSECOND / 1e6:.2f} TB/s (mem) and of the operations (ops; TFLOP/s: {rates}), the rates that an H200 "
-            "was measured to reach")
+    return ("ours: whole calls, with all that they do to x. fp8, int8: W in super-blocks, two numbers a row prepared once; kept: problems "
+            "with `prepared`, whose plans may keep a copy of W in 8 bits beside them.\nratio: the better of fp8 and int8 over cuBLASLt's "
+            "FP8 GEMM alone, for both; to triton: over the Triton two-pass. roofline: share of the longer of moving W, x and out once\n"
+            f"at {BYTES_PER_MICROSECOND / 1e6:.2f} TB/s (mem) and of the operations (ops; TFLOP/s: {rates}), the rates that an H200 was "
+            "measured to reach")
 
 
 def line(result, precisions):
     times = result["microseconds"]
 
     def number(value):
-        return f"{value:10.1f}" if isinstance(value, float) else "   refused"
+        return f"{value:10.1f}" if isinstance(value, float) else f"{'-' if value is None else 'refused':>10}"
 
-    anchor = min((value for name, value in times.items() if name.startswith("cublaslt") and isinstance(value, float)), default="-")
-    errors = " ".join(f"{p} " + "/".join(f"{100 * e:.2f}%" for e in result[f"{p}_error"]) for p in precisions)
+    def ratio(name, width):
+        return f"{result[name]:{width}.2f}" if name in result else "-".rjust(width)
 
-    def ratio(name):
-        return f"{result[name]:8.2f}" if name in result else "       -"
+    def best(suffix):
+        name = result.get(f"best{suffix}", columns(precisions)[-1 if suffix else 0][0])
+        error = "/".join(f"{100 * e:.2f}%" for e in result[f"{name} error"])
+        return f"{name} {error} {result[f'{name} plan']}"
 
-    share = f"{100 * result['roofline_share']:8.0f}% {result['roofline_limit']}" if "best" in result else "            -"
-    plan = result[f"{result.get('best', precisions[-1])}_plan"]
-    return (f"{result['n']},{result['k']},{result['m']}".rjust(18) + "".join(number(times[p]) for p in precisions)
-            + number(anchor).rjust(11) + number(times.get("triton_two_pass", "-")) + ratio("ratio") + ratio("triton_ratio")
-            + share + f"   {errors}  {plan}")
+    anchor = min((value for name, value in times.items() if name.startswith("cublaslt") and isinstance(value, float)), default=None)
+    share = f"{100 * result['roofline']['share']:7.0f}% {result['roofline']['limit']}" if "roofline" in result else " " * 12
+    return (f"{result['n']},{result['k']},{result['m']}".rjust(18) + "".join(number(times[name]) for name, *_ in columns(precisions))
+            + number(anchor).rjust(11) + number(times.get("triton_two_pass")) + ratio("ratio", 8) + ratio("ratio_kept", 7)
+            + ratio("triton_ratio", 12) + share + f"  {best('')}; {best('_kept')}")
 
 
 def summary(results):
     """Geometric means of the ratios, for few and for many rows."""
     lines = []
-    for peer, key in (("cuBLASLt FP8 alone", "ratio"), ("the Triton two-pass", "triton_ratio")):
+    for peer, key in (("cuBLASLt FP8 alone", "ratio"), ("cuBLASLt FP8 alone, W kept in 8 bits too", "ratio_kept"),
+                      ("the Triton two-pass", "triton_ratio")):
         for name, chosen in (("m up to 128", [r for r in results if r["m"] <= 128]), ("m above 128", [r for r in results if r["m"] > 128])):
             ratios = [r[key] for r in chosen if key in r]
             if ratios:
