@@ -90,10 +90,15 @@ def main():
           f"graph replays, L2 flushed, {timing.REST_SECONDS * 1e3:.0f} ms rest before each candidate", flush=True)
 
     results, failures = [], []
+    if options.json:
+        options.json.write_text("")
 
     def record(result, text):
         print(text, flush=True)
         results.append(result)
+        if options.json:  # row by row: a run that is cut short leaves what it has
+            with options.json.open("a") as file:
+                file.write(json.dumps(result) + "\n")
         failures.extend(f"{text.split()[0]}: {each}" for each in result["failed"])
 
     if "linear" in tables:
@@ -116,8 +121,6 @@ def main():
         for spec, bar in decode:
             result = attention.row(runtime, timer, spec, options.peers, launched=True)
             record(result, attention.decodeLine(result, bar))
-    if options.json:
-        options.json.write_text("".join(json.dumps(result) + "\n" for result in results))
     for failure in failures:
         print(f"FAILED {failure}")
     print(f"gpu_check: {len(results)} rows, {len(failures)} failures", flush=True)
