@@ -149,6 +149,7 @@ LaunchBuffers toBuffers(const tw_buffers* given) {
   return {.workspace = given->workspace,
           .workspaceBytes = given->workspace_bytes,
           .prepared = given->prepared,
+          .preparedBy = reinterpret_cast<const Plan*>(given->prepared_by),
           .activations = given->activations,
           .quantizedBy = reinterpret_cast<const Plan*>(given->quantized_by)};
 }
@@ -319,6 +320,7 @@ tw_status tw_describe(const tw_plan* plan, tw_plan_info* info) {
              .runner_up_microseconds = choice.margin.runnerUpMicroseconds,
              .error = choice.margin.error,
              .workspace_bytes = described.workspaceBytes(),
+             .prepared_format = described.preparedFormat().c_str(),
              .prepared_bytes = described.preparedBytes(),
              .activation_format = described.activationFormat().c_str(),
              .activation_bytes = described.activationBytes()};
@@ -328,6 +330,9 @@ tw_status tw_describe(const tw_plan* plan, tw_plan_info* info) {
 
 int64_t tw_workspace_bytes(const tw_plan* plan) {
   return plan == nullptr ? 0 : planOf(plan).workspaceBytes();
+}
+const char* tw_prepared_format(const tw_plan* plan) {
+  return plan == nullptr ? "" : planOf(plan).preparedFormat().c_str();
 }
 int64_t tw_prepared_bytes(const tw_plan* plan) {
   return plan == nullptr ? 0 : planOf(plan).preparedBytes();

@@ -23,9 +23,13 @@ JsonValue candidateJson(const Candidate& candidate, const DeviceInfo& device, co
     value.add("precision",
               precisionName(candidate.kernelTemplate->precision(candidate.problem, candidate.configuration)));
   }
-  const std::int64_t preparedBytes =
-      candidate.kernelTemplate->preparedBytes(candidate.problem, device, candidate.configuration);
-  if (preparedBytes > 0) value.add("prepared_bytes", preparedBytes);
+  const std::string_view preparedFormat =
+      candidate.kernelTemplate->preparedFormat(candidate.problem, device, candidate.configuration);
+  if (!preparedFormat.empty()) {
+    value.add("prepared_format", preparedFormat);
+    value.add("prepared_bytes",
+              candidate.kernelTemplate->preparedBytes(candidate.problem, device, candidate.configuration));
+  }
   addLayer(value, candidate.layer, layers);
   const auto addTime = [&](const char* name, double microseconds) {
     if (microseconds > 0) value.add(name, microseconds);

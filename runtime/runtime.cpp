@@ -24,15 +24,27 @@ Result<void> checkBuffer(std::string_view name, const void* buffer, std::int64_t
   return {};
 }
 
-/// A plan that counts on prepared weights has no workspace to make them in.
-Result<void> checkPrepared(const Plan& plan, const void* prepared) {
-  if (prepared == nullptr) {
+/// Whether a plan with a preparation can run on the prepared weights that a launch is given, or without.
+Result<void> checkPrepared(const Plan& plan, const LaunchBuffers& buffers) {
+  const auto describe = [](const Plan& each) {
+    return fmt::format("{} [{}, {}] of {} {{{}}}", each.preparedFormat(), each.problem().linear.n,
+                       each.problem().linear.k, each.choice().kernelTemplate->id(), each.configurationText());
+  };
+  if (buffers.prepared == nullptr) {
+    if (!plan.problem().linear.prepared) return {};
+    // It has no workspace to make them in.
     return fail(ErrorCode::kInvalidArgument,
                 "cannot launch: prepared is null, must be the weights that were prepared for {} {{{}}}: the problem "
                 "says that every call is given them",
                 plan.choice().kernelTemplate->id(), plan.configurationText());
   }
-  return checkBuffer("prepared", prepared, plan.preparedBytes(), plan.preparedBytes());
+  const Plan& source = buffers.preparedBy == nullptr ? plan : *buffers.preparedBy;
+  if (!servesPrepared(source.preparedFormat(), plan.preparedFormat()) ||
+      source.problem().linear.n != plan.problem().linear.n || source.problem().linear.k != plan.problem().linear.k) {
+    return fail(ErrorCode::kInvalidArgument, "cannot launch: prepared weights are {}, must begin as {}",
+                source.preparedFormat().empty() ? "of a plan that prepares none" : describe(source), describe(plan));
+  }
+  return checkBuffer("prepared", buffers.prepared, plan.preparedBytes(), plan.preparedBytes());
 }
 
 /// Whether a plan can run on the activations that a launch is given.
@@ -149,6 +161,7 @@ Result<std::unique_ptr<Plan>> Runtime::makePlan(const Problem& problem) {
   const DeviceInfo& device = device_->info();
   plan->ownWorkspaceBytes_ = choice.kernelTemplate->workspaceBytes(choice.problem, device, choice.configuration);
   plan->workspaceBytes_ = plan->ownWorkspaceBytes_;
+  plan->preparedFormat_ = choice.kernelTemplate->preparedFormat(choice.problem, device, choice.configuration);
   plan->preparedBytes_ = choice.kernelTemplate->preparedBytes(choice.problem, device, choice.configuration);
   plan->activationFormat_ = choice.kernelTemplate->activationFormat(choice.problem, device, choice.configuration);
   plan->activationBytes_ = choice.kernelTemplate->activationBytes(choice.problem, device, choice.configuration);
@@ -211,7 +224,7 @@ Result<void> Runtime::launch(const Plan& plan, const Operands& given, const Laun
     }
   }
   TW_TRY(checkBuffer("workspace", buffers.workspace, buffers.workspaceBytes, run->ownWorkspaceBytes_));
-  if (plan.problem_.linear.prepared && plan.preparedBytes_ > 0) TW_TRY(checkPrepared(plan, buffers.prepared));
+  if (!plan.preparedFormat_.empty()) TW_TRY(checkPrepared(plan, buffers));
   const void* prepared = run == &plan ? buffers.prepared : nullptr;
   if (buffers.activations != nullptr) TW_TRY(checkActivations(plan, buffers));
   const void* activations = run == &plan ? buffers.activations : nullptr;
@@ -245,7 +258,7 @@ Result<void> Runtime::launch(const Problem& problem, const Operands& operands, c
 
 Result<void> Runtime::prepareWeights(const Plan& plan, const Operands& operands, void* prepared,
                                      std::int64_t preparedBytes, StreamHandle stream) const {
-  if (plan.preparedBytes_ == 0) {
+  if (plan.preparedFormat_.empty()) {
     return fail(ErrorCode::kInvalidArgument, "cannot prepare weights: {} {{{}}} has no preparation",
                 plan.choice_.kernelTemplate->id(), plan.choice_.configuration.text());
   }

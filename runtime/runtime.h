@@ -58,6 +58,10 @@ class Plan {
 
   /// Scratch memory of one call, bytes, whatever the operands' alignment. It must be aligned to 256 bytes.
   std::int64_t workspaceBytes() const { return workspaceBytes_; }
+  /// How prepareWeights() keeps weights, such as "bounds+s8"; empty if the plan has no preparation. A plan runs on what
+  /// another one for equal n and k prepared (from the same W) if its format is the same or begins the other's: "bounds"
+  /// takes "bounds+s8".
+  const std::string& preparedFormat() const { return preparedFormat_; }
   /// What a one-time preparation of the weights fills, aligned to 256 bytes; 0 if the plan has none.
   std::int64_t preparedBytes() const { return preparedBytes_; }
   /// How activations are stored that quantizeActivations() makes, such as "s8/token"; empty if the plan takes none.
@@ -76,6 +80,7 @@ class Plan {
   LoadedKernels kernels_;
   std::int64_t workspaceBytes_ = 0;
   std::int64_t ownWorkspaceBytes_ = 0;  // Without the path for misaligned operands.
+  std::string preparedFormat_;
   std::int64_t preparedBytes_ = 0;
   std::string activationFormat_;
   std::int64_t activationBytes_ = 0;
@@ -91,9 +96,10 @@ class Plan {
 struct LaunchBuffers {
   void* workspace = nullptr;
   std::int64_t workspaceBytes = 0;
-  /// Filled by prepareWeights of the same plan, or null; never null if the problem says `prepared` and the plan has a
-  /// preparation.
+  /// Filled by prepareWeights, or null; never null if the problem says `prepared` and the plan has a preparation. A
+  /// plan without one does not look at it.
   const void* prepared = nullptr;
+  const Plan* preparedBy = nullptr;  ///< the plan that filled `prepared`; null: the launched one
   /// Filled by quantizeActivations, or null: then the call quantizes x, if its template does.
   const void* activations = nullptr;
   const Plan* quantizedBy = nullptr;  ///< the plan that filled `activations`
@@ -127,7 +133,8 @@ class Runtime {
   Result<void> launch(const Problem& problem, const Operands& operands, const LaunchBuffers& buffers,
                       StreamHandle stream);
 
-  /// Enqueues the one-time preparation of W into `prepared`, of preparedBytes().
+  /// Enqueues the one-time preparation of W into `prepared`, of preparedBytes(), for LaunchBuffers::prepared of all
+  /// plans that share it. kInvalidArgument if the plan has no preparation, and for a W or a buffer that breaks a rule.
   Result<void> prepareWeights(const Plan& plan, const Operands& operands, void* prepared, std::int64_t preparedBytes,
                               StreamHandle stream) const;
 

@@ -10,6 +10,10 @@ const Template* findTemplate(std::string_view id) {
   return found == all.end() ? nullptr : *found;
 }
 
+bool servesPrepared(std::string_view given, std::string_view wanted) {
+  return given.starts_with(wanted) && (given.size() == wanted.size() || given[wanted.size()] == '+');
+}
+
 std::vector<Configuration> enumerateConfigurations(const Template& kernelTemplate, const Problem& problem,
                                                    const DeviceInfo& device) {
   const std::vector<Parameter> parameters = kernelTemplate.parameters(problem, device);

@@ -80,7 +80,15 @@ class Template {
                                      const Configuration& configuration) const {
     return 0;
   }
-  /// Appends the preparation of the weights into `prepared`.
+  /// How this plan keeps prepared weights: a stable name such as "bounds+s8", in static memory; its parts, joined by
+  /// '+', lie one behind the other. The bytes depend on the format, n, k and W alone, so plans with equal ones share
+  /// them, and what one plan prepared also serves another whose format is its beginning (servesPrepared()). Empty
+  /// exactly if preparedBytes() is 0.
+  virtual std::string_view preparedFormat(const Problem& problem, const DeviceInfo& device,
+                                          const Configuration& configuration) const {
+    return {};
+  }
+  /// Appends the preparation of the weights into `prepared`, 256-byte aligned.
   virtual void encodePreparation(const Problem& problem, const DeviceInfo& device, const Configuration& configuration,
                                  const Operands& operands, void* prepared, LaunchList& launches) const {}
 
@@ -104,8 +112,9 @@ class Template {
                                const Operands& operands, const void* activations, void* workspace, const void* prepared,
                                LaunchList& launches) const {}
 
-  /// Appends the launches of one call. Called on every launch: no allocation, no locks. `prepared` is null when the
-  /// caller keeps none; then a template that wants it computes it within the call, in its workspace. A problem with
+  /// Appends the launches of one call. Called on every launch: no allocation, no locks. `prepared` was filled by
+  /// encodePreparation() of any plan for equal n and k whose format serves this one's. It is null when the caller keeps
+  /// none; then a template that wants it computes it within the call, in its workspace. A problem with
   /// `linear.prepared` is always given it, if preparedBytes() is above 0.
   virtual void encode(const Problem& problem, const DeviceInfo& device, const Configuration& configuration,
                       const Operands& operands, void* workspace, const void* prepared, LaunchList& launches) const = 0;
@@ -115,6 +124,10 @@ class Template {
 std::span<const Template* const> allTemplates();
 /// The template of an id, or null.
 const Template* findTemplate(std::string_view id);
+
+/// Whether weights that were prepared in the format `given` serve plans of the format `wanted`: it is the same, or
+/// begins `given` as whole parts.
+bool servesPrepared(std::string_view given, std::string_view wanted);
 
 /// Every configuration of the template's space that its constraints accept, in the order of the parameters' values.
 std::vector<Configuration> enumerateConfigurations(const Template& kernelTemplate, const Problem& problem,

@@ -140,7 +140,8 @@ void printCandidates(const Explanation& explanation) {
       first.kernelTemplate->preparedBytes(first.problem, explanation.device.info, first.configuration);
   if (preparedBytes > 0) {
     const auto time = explanation.record ? preparationOf(*explanation.record) : std::nullopt;
-    fmt::print("prepares  {} bytes from W{}, {}\n", preparedBytes,
+    fmt::print("prepares  {} bytes ({}) from W{}, {}\n", preparedBytes,
+               first.kernelTemplate->preparedFormat(first.problem, explanation.device.info, first.configuration),
                time ? fmt::format(" in {}", formatMicroseconds(*time)) : "",
                explanation.selection.problem.linear.prepared ? "once: every call is given them"
                                                              : "in the call, unless it is given them");

@@ -184,6 +184,7 @@ typedef struct tw_plan_info {
   double runner_up_microseconds; /* of the next best in the same race; 0 if not measured */
   double error;                  /* normalized RMS against double precision when it was tuned; NaN if not measured */
   int64_t workspace_bytes;
+  const char* prepared_format; /* as tw_prepared_format */
   int64_t prepared_bytes;
   const char* activation_format; /* as tw_activation_format */
   int64_t activation_bytes;
@@ -194,6 +195,11 @@ TW_API tw_status tw_describe(const tw_plan* plan, tw_plan_info* info);
 
 /* Scratch memory of one call, aligned to 256 bytes; may be 0. Calls on different streams need their own. */
 TW_API int64_t tw_workspace_bytes(const tw_plan* plan);
+/* How the plan keeps weights that tw_prepare_weights makes, such as "bounds+s8"; empty if it has no use for them. The
+ * bytes depend on this, n, k and W alone. A plan can be given what another one for equal n and k prepared if its format
+ * is the same, or begins the other's up to a '+': plans of "bounds" and of "bounds+s8" run on one buffer of
+ * "bounds+s8". Lives as long as the plan. */
+TW_API const char* tw_prepared_format(const tw_plan* plan);
 /* What tw_prepare_weights fills; 0 if the plan has no use for it, whatever its problem says. */
 TW_API int64_t tw_prepared_bytes(const tw_plan* plan);
 
@@ -217,8 +223,9 @@ TW_API tw_status tw_explain(tw_runtime* runtime, const tw_problem* problem, char
 typedef struct tw_buffers {
   void* workspace;             /* aligned to 256 bytes; null if the plan needs none */
   int64_t workspace_bytes;     /* at least tw_workspace_bytes(plan) */
-  const void* prepared;        /* filled by tw_prepare_weights for the same plan, or null; never null if the problem
-                                * says `prepared` and tw_prepared_bytes(plan) is above 0 */
+  const void* prepared;        /* filled by tw_prepare_weights, or null; never null if the problem says `prepared` and
+                                * tw_prepared_bytes(plan) is above 0; plans that have no use for it do not look at it */
+  const tw_plan* prepared_by;  /* the plan that filled `prepared`; null: the one that is launched */
   const void* activations;     /* filled by tw_quantize_activations; null: the call quantizes x, if the plan does */
   const tw_plan* quantized_by; /* the plan that filled `activations`: this one, or one that shares them */
 } tw_buffers;
@@ -267,7 +274,17 @@ TW_API tw_status tw_attention(tw_runtime* runtime, const tw_problem* problem, co
                               const tw_buffers* buffers, void* stream);
 
 /* Enqueues the one-time preparation of `w` into `prepared` (tw_prepared_bytes(plan), aligned to 256 bytes), for
- * tw_buffers.prepared of later calls. TW_INVALID_ARGUMENT if the plan has no preparation. */
+ * tw_buffers.prepared of later calls. One buffer serves all plans for this W that can be given it (tw_prepared_format),
+ * so an engine prepares once per layer, with the plan of the longest format among those of its row counts:
+ *
+ *   tw_prepare_weights(longest, w, prepared, tw_prepared_bytes(longest), stream);
+ *   buffers.prepared = prepared;
+ *   buffers.prepared_by = longest;
+ *   tw_launch_linear(plan, &operands, &buffers, stream);
+ *
+ * Plans of "bounds+s8" and of "bounds+e4m3" need a buffer each. TW_INVALID_ARGUMENT if the plan has no preparation, if
+ * w or the buffer is null, misaligned or too small; of launches, if the plan of prepared_by prepares what does not
+ * serve the launched one. */
 TW_API tw_status tw_prepare_weights(const tw_plan* plan, const void* w, void* prepared, int64_t prepared_bytes,
                                     void* stream);
 

@@ -90,6 +90,7 @@ class Plan {
     return info;
   }
   std::int64_t workspaceBytes() const { return tw_workspace_bytes(handle_); }
+  std::string_view preparedFormat() const { return tw_prepared_format(handle_); }
   std::int64_t preparedBytes() const { return tw_prepared_bytes(handle_); }
   std::string_view activationFormat() const { return tw_activation_format(handle_); }
   std::int64_t activationBytes() const { return tw_activation_bytes(handle_); }

@@ -260,6 +260,16 @@ std::int64_t FusedTemplate::preparedBytes(const Problem& problem, const DeviceIn
   return Layout(tile, tile.split(problem.linear, device.unitCount), problem.linear).preparedBytes();
 }
 
+// NOTE: q4kRowBounds and q4kExpand find bounds by the same function over the same super-blocks, and a maximum does not
+// depend on the order: the beginning of a two-pass preparation has the bits of a fused one, whatever the arithmetic.
+std::string_view FusedTemplate::preparedFormat(const Problem&, const DeviceInfo&,
+                                               const Configuration& configuration) const {
+  const FusedTile tile = this->tile(configuration);
+  if (tile.isBf16()) return {};
+  if (!tile.isExpanded) return "bounds";
+  return tile.isS8() ? "bounds+s8" : "bounds+e4m3";
+}
+
 void FusedTemplate::encodePreparation(const Problem& problem, const DeviceInfo&, const Configuration& configuration,
                                       const Operands& operands, void* prepared, LaunchList& launches) const {
   const FusedTile tile = this->tile(configuration);

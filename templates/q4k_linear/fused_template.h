@@ -28,6 +28,8 @@ class FusedTemplate : public Template {
                               const Configuration& configuration) const override;
   std::int64_t preparedBytes(const Problem& problem, const DeviceInfo& device,
                              const Configuration& configuration) const override;
+  std::string_view preparedFormat(const Problem& problem, const DeviceInfo& device,
+                                  const Configuration& configuration) const override;
   void encodePreparation(const Problem& problem, const DeviceInfo& device, const Configuration& configuration,
                          const Operands& operands, void* prepared, LaunchList& launches) const override;
   std::string_view activationFormat(const Problem& problem, const DeviceInfo& device,

@@ -39,6 +39,12 @@ Case withOtherColumns(Case each) {
   return each;
 }
 
+Case withMoreRows(Case each) {
+  each.problem.linear.m = 4 * each.problem.linear.m + 16;
+  each.everyPair = false;
+  return each;
+}
+
 bool hasFlows(const Case& each) {
   static constexpr std::string_view kNames[] = {"rows_one",
                                                 "rows_tail_133",

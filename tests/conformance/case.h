@@ -30,6 +30,10 @@ bool hasFlows(const Case& each);
 /// stays, so that alignment and builds do. It does not ask for every pair.
 Case withOtherColumns(Case each);
 
+/// A linear case for four times as many rows and 16 more: builds stay, and so do configurations, unless they depend on
+/// what is left over of tiles. It does not ask for every pair.
+Case withMoreRows(Case each);
+
 /// k16 if all bases, leading strides and inner strides keep that promise for the case's operands on a device that
 /// allocates at multiples of 256 bytes, else kAny.
 Alignment alignmentOf(const Case& each);

@@ -150,11 +150,10 @@ Result<Harness::Plan> Harness::prepare(const Template& kernelTemplate, const Pro
   return plan;
 }
 
-Result<void> Harness::enqueue(Plan& plan, const Operands& operands, StreamHandle stream, bool prepared,
-                              const void* activations) {
+Result<void> Harness::enqueueOn(Plan& plan, const Operands& operands, StreamHandle stream, const void* weights,
+                                const void* activations) {
   LaunchList launches;
   void* const workspace = plan.workspaceBytes > 0 ? plan.workspace.data() : nullptr;
-  const void* const weights = prepared ? plan.prepared.data() : nullptr;
   if (activations == nullptr) {
     plan.kernelTemplate->encode(plan.problem, plan.device, plan.configuration, operands, workspace, weights, launches);
   } else {
@@ -190,6 +189,10 @@ Result<std::string> Harness::judge(Plan& plan, const Data& data) {
       TW_TRY(data.expected.outExtent().bytes <= kWholeBytes ? reference::checkWhole(data.expected, precision, read)
                                                             : reference::checkSamples(data.expected, precision, read));
   if (!verdict.ok) return verdict.what;
+  return checkGuards(plan);
+}
+
+Result<std::string> Harness::checkGuards(const Plan& plan) {
   for (const auto& [name, buffer, bytes] : {std::tuple("the workspace", &plan.workspace, plan.workspaceBytes),
                                             std::tuple("the prepared weights", &plan.prepared, plan.preparedBytes),
                                             std::tuple("activations", &plan.activations, plan.activationBytes)}) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,11 @@ class Harness {
   /// The same configurations on x that was quantized ahead, each with another one for another n that reads the same:
   /// both give the bits that they give on x, on a GPU also as a graph.
   Outcome runShared(const Template& kernelTemplate, const Case& each);
+  /// The same configurations on weights that other plans prepared, whose format serves theirs: another configuration,
+  /// the same one for more rows, and the defaults of `others`. Each gives the bits that it gives on its own
+  /// preparation.
+  Outcome runPrepared(const Template& kernelTemplate, const Case& each,
+                      std::span<const Template* const> others = allTemplates());
 
  private:
   /// Operands and expectation of a case; the last one is kept, for the templates that follow.
@@ -91,6 +97,7 @@ class Harness {
 
     /// Whether no call of the problem comes without prepared weights.
     bool mustBePrepared() const { return problem.linear.prepared && preparedBytes > 0; }
+    std::string_view preparedFormat() const { return kernelTemplate->preparedFormat(problem, device, configuration); }
     std::string_view activationFormat() const {
       return kernelTemplate->activationFormat(problem, device, configuration);
     }
@@ -112,12 +119,19 @@ class Harness {
   }
   /// With `activations`, on those.
   Result<void> enqueue(Plan& plan, const Operands& operands, StreamHandle stream, bool prepared,
-                       const void* activations);
+                       const void* activations) {
+    return enqueueOn(plan, operands, stream, prepared ? plan.prepared.data() : nullptr, activations);
+  }
+  /// On the given prepared weights and activations; null: on those of the call.
+  Result<void> enqueueOn(Plan& plan, const Operands& operands, StreamHandle stream, const void* weights,
+                         const void* activations);
   /// One call with all that its problem does not promise: the preparation too, if no call comes without.
   Result<void> enqueueWhole(Plan& plan, const reference::DeviceOperands& operands, StreamHandle stream);
   Result<void> enqueuePreparation(Plan& plan, const Operands& operands, StreamHandle stream);
   /// Into the plan's own activations.
   Result<void> enqueueQuantization(Plan& plan, const Operands& operands, StreamHandle stream);
+  /// Empty if nothing was written beyond the plan's scratch memory, else what was.
+  Result<std::string> checkGuards(const Plan& plan);
   /// Empty if right, else what is wrong.
   Result<std::string> judge(Plan& plan, const Data& data);
   /// Whether x quantized ahead gives the bits of the run before, for a plan that takes it: empty, or what is wrong.
@@ -134,6 +148,11 @@ class Harness {
   Result<void> overlapStreams(std::vector<FlowPlan>& plans, const Case& each);
   /// The result: how many pairs of plans there were.
   Result<int> shareActivations(std::vector<FlowPlan>& plans, const Case& each);
+  /// Plans of other configurations, rows or templates whose preparation serves a plan of `plans`.
+  Result<std::vector<Plan>> preparersOf(const std::vector<FlowPlan>& plans, std::size_t index, const Case& each,
+                                        std::span<const Template* const> others);
+  /// The result: how many pairs of plans there were.
+  Result<int> sharePreparation(std::vector<FlowPlan>& plans, const Case& each, std::span<const Template* const> others);
   /// Runs `body` on the plans of the case's configurations.
   Outcome withPlans(const Template& kernelTemplate, const Case& each,
                     const std::function<Result<void>(std::vector<FlowPlan>&)>& body);

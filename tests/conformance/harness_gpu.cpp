@@ -1,4 +1,5 @@
-// The flows of several plans at once: graphs and streams, which only a GPU has, and plans that share activations.
+// The flows of several plans at once: graphs and streams, which only a GPU has, and plans that share activations or
+// prepared weights.
 #include <algorithm>
 #include <charconv>
 
@@ -255,6 +256,87 @@ Outcome Harness::runShared(const Template& kernelTemplate, const Case& each) {
   });
   if (pairs == 0 && outcome.excluded.empty() && outcome.failures.empty()) {
     outcome.excluded = "no plan takes activations that another one shares";
+  }
+  return outcome;
+}
+
+Result<std::vector<Harness::Plan>> Harness::preparersOf(const std::vector<FlowPlan>& plans, std::size_t index,
+                                                        const Case& each, std::span<const Template* const> others) {
+  const Plan& plan = plans[index].plan;
+  const Template& kernelTemplate = *plan.kernelTemplate;
+  std::vector<Plan> preparers;
+  // A build that its template refuses prepares nothing.
+  const auto add = [&](const Template& other, const Problem& problem, const Configuration& configuration) {
+    const auto serves = [&] {
+      return servesPrepared(other.preparedFormat(problem, info(), configuration), plan.preparedFormat());
+    };
+    if (other.refusesConfiguration(problem, info(), configuration) || !serves()) return Result<bool>(false);
+    Result<Plan> made = prepare(other, problem, info(), configuration);
+    if (!made && made.error().code == ErrorCode::kUnsupported) return Result<bool>(false);
+    if (!made) return Result<bool>(std::unexpected(std::move(made).error()));
+    preparers.push_back(*std::move(made));
+    return Result<bool>(true);
+  };
+  // The next plan, which has other tiles.
+  for (std::size_t step = 1; step < plans.size(); ++step) {
+    const Configuration& next = plans[(index + step) % plans.size()].plan.configuration;
+    if (TW_TRY(add(kernelTemplate, plan.problem, next))) break;
+  }
+  const Problem longer = problemOf(withMoreRows(each));
+  if (!kernelTemplate.refuses(longer, info())) TW_TRY(add(kernelTemplate, longer, plan.configuration));
+  for (const Template* other : others) {
+    if (other == &kernelTemplate || other->refuses(plan.problem, info())) continue;
+    TW_TRY(add(*other, plan.problem, other->defaultConfiguration(plan.problem, info())));
+  }
+  return preparers;
+}
+
+Result<int> Harness::sharePreparation(std::vector<FlowPlan>& plans, const Case& each,
+                                      std::span<const Template* const> others) {
+  int count = 0;
+  const Data data = TW_TRY(makeData(each));
+  const Operands& operands = data.operands.operands();
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    Plan& plan = plans[i].plan;
+    if (plan.preparedFormat().empty()) continue;
+    std::vector<Plan> preparers = TW_TRY(preparersOf(plans, i, each, others));
+    if (preparers.empty()) continue;
+    TW_TRY(data.operands.poison(device_));
+    TW_TRY(enqueuePreparation(plan, operands, nullptr));
+    TW_TRY(enqueue(plan, data.operands, nullptr, true));
+    TW_TRY(device_.synchronize());
+    if (plans[i].wrong = TW_TRY(judge(plan, data)); !plans[i].wrong.empty()) continue;
+    const OutputBits first = TW_TRY(outputBits(data.operands));
+
+    for (Plan& preparer : preparers) {
+      ++count;
+      // Nothing of the run before must help.
+      TW_TRY(device_.fill(plan.workspace.data(), 0xff, plan.workspaceBytes));
+      TW_TRY(device_.fill(plan.prepared.data(), 0xff, plan.preparedBytes));
+      const std::string difference = TW_TRY(runAgain(data, first, [&]() -> Result<void> {
+        TW_TRY(enqueuePreparation(preparer, operands, nullptr));
+        return enqueueOn(plan, operands, nullptr, preparer.prepared.data(), nullptr);
+      }));
+      std::string wrong = TW_TRY(checkGuards(preparer));
+      if (!difference.empty()) wrong = "differs " + difference;
+      if (wrong.empty() || !plans[i].wrong.empty()) continue;
+      plans[i].wrong =
+          fmt::format("on {} of {} {{{}}} for m = {}: {}", preparer.preparedFormat(), preparer.kernelTemplate->id(),
+                      preparer.configuration.text(), preparer.problem.linear.m, wrong);
+    }
+  }
+  return count;
+}
+
+Outcome Harness::runPrepared(const Template& kernelTemplate, const Case& each,
+                             std::span<const Template* const> others) {
+  int pairs = 0;
+  Outcome outcome = withPlans(kernelTemplate, each, [&](std::vector<FlowPlan>& plans) -> Result<void> {
+    pairs = TW_TRY(sharePreparation(plans, each, others));
+    return {};
+  });
+  if (pairs == 0 && outcome.excluded.empty() && outcome.failures.empty()) {
+    outcome.excluded = "no plan takes weights that another one prepared";
   }
   return outcome;
 }

@@ -110,6 +110,35 @@ TEST_F(HarnessTest, plansShareActivationsUnlessTheirLayoutDependsOnMoreThanX) {
               HasSubstr("no plan takes activations"));
 }
 
+Case preparedCase() {
+  return {.name = "prepared",
+          .problem = {.operation = Operation::kQ4kLinear, .linear = {.n = 16, .k = 256, .m = 24, .prepared = true}}};
+}
+
+TEST_F(HarnessTest, plansSharePreparedWeightsUnlessTheirLayoutDependsOnMoreThanW) {
+  const auto runs = [&](const Template& kernelTemplate, std::vector<const Template*> others) {
+    EXPECT_THAT(harness_.run(kernelTemplate, preparedCase()).failures, testing::IsEmpty());
+    return harness_.runPrepared(kernelTemplate, preparedCase(), others);
+  };
+  const auto byRows = makeNativeTemplate(Operation::kQ4kLinear, Mistake::kLaysRowsOutByM);
+  EXPECT_THAT(runs(*byRows, {}).failures,
+              testing::ElementsAre(HasSubstr("on blocks of q4k_linear.native {tile=1} for m = 112: differs")));
+  const auto spareFirst = makeNativeTemplate(Operation::kQ4kLinear, Mistake::kPutsSpareFirst, true);
+  const auto right = makeNativeTemplate(Operation::kQ4kLinear, Mistake::kNone);
+  const auto spare = makeNativeTemplate(Operation::kQ4kLinear, Mistake::kNone, true);
+  EXPECT_THAT(runs(*spareFirst, {right.get()}).failures, testing::IsEmpty());
+  EXPECT_THAT(runs(*right, {spareFirst.get()}).failures,
+              testing::ElementsAre(HasSubstr("on blocks+spare of q4k_linear.native {tile=1} for m = 24: differs")));
+  EXPECT_THAT(runs(*right, {spare.get()}).failures, testing::IsEmpty());
+  // Too few bytes serve nobody: blocks alone are not given to a plan with a spare part.
+  const auto half = makeNativeTemplate(Operation::kQ4kLinear, Mistake::kPreparesHalf);
+  EXPECT_THAT(runs(*spare, {half.get()}).failures, testing::IsEmpty());
+  EXPECT_THAT(runs(*right, {half.get()}).failures, testing::SizeIs(1));
+
+  const auto plain = makeNativeTemplate(Operation::kLinear, Mistake::kNone);
+  EXPECT_THAT(harness_.runPrepared(*plain, smallCase()).excluded, HasSubstr("no plan takes weights"));
+}
+
 TEST_F(HarnessTest, reportsWhatATemplateRefuses) {
   const auto attention = makeNativeTemplate(Operation::kAttention, Mistake::kNone);
   const Outcome outcome = harness_.run(*attention, linearCases(Operation::kLinear).front());

@@ -6,9 +6,9 @@
 //   conformance_gpu --device cuda:0 --cubins c --no-build --huge
 //
 // Tests are named <operation>.<case>/<template>. Flows that only GPUs have follow in <operation>_graph (captured and
-// replayed), _streams (two at once), _shared (two plans on one quantization of x), _repeats (1000 runs, equal bits) and
-// _units (planned for fewer SMs than there are). What a template refuses is skipped with its reason, and counted at the
-// end.
+// replayed), _streams (two at once), _shared (two plans on one quantization of x), _prepared (plans on weights that
+// others prepared), _repeats (1000 runs, equal bits) and _units (planned for fewer SMs than there are). What a template
+// refuses is skipped with its reason, and counted at the end.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -51,8 +51,9 @@ class CaseTest : public testing::Test {
 struct Flow {
   std::string_view suite;
   std::string name{};
-  int units = 0;        ///< SMs for which plans are made; 0: the device's
-  bool isPair = false;  ///< runs plans of the case withOtherColumns() too
+  int units = 0;         ///< SMs for which plans are made; 0: the device's
+  bool isPair = false;   ///< runs plans of the case withOtherColumns() too
+  bool isMixed = false;  ///< runs plans of the operation's other templates too
   std::function<Outcome(Harness&, const Template&, const Case&)> run;
 };
 
@@ -75,6 +76,10 @@ std::vector<Flow> flowsOf(const Case& each, const DeviceInfo& device) {
   if (each.problem.operation == Operation::kQ4kLinear) {
     add("_shared", &Harness::runShared);
     flows.back().isPair = true;
+    const auto run = [](Harness& harness, const Template& kernelTemplate, const Case& chosen) {
+      return harness.runPrepared(kernelTemplate, chosen);
+    };
+    flows.push_back({.suite = "_prepared", .isMixed = true, .run = run});
   }
   // A thousand runs, or three more plans, of so many configurations would take too long.
   if (each.everyPair) return flows;
@@ -101,7 +106,7 @@ class Registration {
     for (const Case& each : cases) {
       if (!isWanted(each)) continue;
       for (const Template* kernelTemplate : templates) {
-        for (const Flow& flow : flowsOf(each, harness_.info())) add(suite, each, *kernelTemplate, flow);
+        for (const Flow& flow : flowsOf(each, harness_.info())) add(suite, each, *kernelTemplate, flow, templates);
       }
     }
   }
@@ -140,7 +145,8 @@ class Registration {
     return options.maxFlops == 0 || flops(each.problem) <= options.maxFlops;
   }
 
-  void add(const std::string& operation, const Case& each, const Template& kernelTemplate, const Flow& flow) {
+  void add(const std::string& operation, const Case& each, const Template& kernelTemplate, const Flow& flow,
+           std::span<const Template* const> templates) {
     const std::string id(kernelTemplate.id());
     const std::string suite = fmt::format("{}{}", operation, flow.suite);
     const std::string name = fmt::format("{}{}/{}", each.name, flow.name, id.substr(id.find('.') + 1));
@@ -148,6 +154,11 @@ class Registration {
     if (flow.isPair) {
       const Case& other = others_.emplace_back(withOtherColumns(each));
       jobs_.emplace(suite + "." + name, Job{.kernelTemplate = &kernelTemplate, .each = &other});
+    }
+    if (flow.isMixed) {
+      for (const Template* other : templates) {
+        if (other != &kernelTemplate) jobs_.emplace(suite + "." + name, Job{.kernelTemplate = other, .each = &each});
+      }
     }
     const auto run = [this, &each, &kernelTemplate, run = flow.run] { return run(harness_, kernelTemplate, each); };
     testing::RegisterTest(suite.c_str(), name.c_str(), nullptr, nullptr, __FILE__, __LINE__,

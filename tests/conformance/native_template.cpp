@@ -23,6 +23,7 @@ struct LinearArguments {
   std::byte* workspaceEnd;
   Bf16* activations;    ///< [m, k]: what a quantization ahead fills and a call then reads, or null
   std::byte* prepared;  ///< a copy of w that the preparation fills; calls are given it as w
+  std::int64_t isPrepared;
 };
 struct AttentionArguments {
   const Bf16 *q, *k, *v;
@@ -52,6 +53,16 @@ const void* roundedDown(const void* address) {
   return reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(address) / 16 * 16);
 }
 
+/// The super-blocks of W in bytes.
+std::int64_t blockBytes(std::int64_t n, std::int64_t k) {
+  return n * k / Q4kBlock::kWeights * static_cast<std::int64_t>(sizeof(Q4kBlock));
+}
+
+/// A row's place in prepared weights.
+std::int64_t preparedPlace(const LinearArguments& a, std::int64_t row, Mistake mistake) {
+  return mistake == Mistake::kLaysRowsOutByM ? (row + a.m) % a.n : row;
+}
+
 void decode(const LinearArguments& a, std::int64_t row, Mistake mistake, std::vector<float>& w) {
   w.resize(static_cast<std::size_t>(a.k));
   if (a.isQ4k == 0) {
@@ -60,10 +71,10 @@ void decode(const LinearArguments& a, std::int64_t row, Mistake mistake, std::ve
     }
     return;
   }
+  const std::int64_t place = a.isPrepared != 0 ? preparedPlace(a, row, mistake) : row;
   for (std::int64_t c = 0; c < a.k; c += Q4kBlock::kWeights) {
     Q4kBlock block;
-    std::memcpy(&block, a.w + (row * a.k + c) / Q4kBlock::kWeights * static_cast<std::int64_t>(sizeof(block)),
-                sizeof(block));
+    std::memcpy(&block, a.w + blockBytes(place, a.k) + blockBytes(1, c), sizeof(block));
     if (mistake == Mistake::kDropsMinOfZeroStep && toFloat(block.d) == 0) block.dmin = {0};
     if (mistake == Mistake::kDropsSignOfStep) block.d.bits &= 0x7fff;
     dequantize(block, std::span(w).subspan(static_cast<std::size_t>(c)).first<Q4kBlock::kWeights>());
@@ -87,13 +98,11 @@ void copyActivations(const LinearArguments& a, Mistake mistake) {
   if (mistake == Mistake::kOverrunsActivations) a.activations[a.m * a.k].bits = 0;
 }
 
-/// The super-blocks of W in bytes.
-std::int64_t blockBytes(std::int64_t n, std::int64_t k) {
-  return n * k / Q4kBlock::kWeights * static_cast<std::int64_t>(sizeof(Q4kBlock));
-}
-
 void prepareWeights(const LinearArguments& a, Mistake mistake) {
-  std::copy_n(a.w, blockBytes(a.n, a.k) / (mistake == Mistake::kPreparesHalf ? 2 : 1), a.prepared);
+  const std::int64_t rowBytes = blockBytes(1, a.k);
+  for (std::int64_t i = 0; i < (mistake == Mistake::kPreparesHalf ? a.n / 2 : a.n); ++i) {
+    std::copy_n(a.w + i * rowBytes, rowBytes, a.prepared + preparedPlace(a, i, mistake) * rowBytes);
+  }
 }
 
 void computeLinear(LinearArguments a, Mistake mistake) {
@@ -259,8 +268,11 @@ class NativeLoader final : public HostLoader {
 
 class NativeTemplate final : public Template {
  public:
-  NativeTemplate(Operation operation, Mistake mistake)
-      : operation_(operation), mistake_(mistake), id_(fmt::format("{}.native", operationName(operation))) {}
+  NativeTemplate(Operation operation, Mistake mistake, bool hasSpare)
+      : operation_(operation),
+        mistake_(mistake),
+        hasSpare_(hasSpare),
+        id_(fmt::format("{}.native", operationName(operation))) {}
 
   std::string_view id() const override { return id_; }
   Operation operation() const override { return operation_; }
@@ -291,12 +303,17 @@ class NativeTemplate final : public Template {
   std::int64_t workspaceBytes(const Problem&, const DeviceInfo&, const Configuration&) const override { return 256; }
 
   std::int64_t preparedBytes(const Problem& problem, const DeviceInfo&, const Configuration&) const override {
-    return problem.isLinear() && problem.linear.prepared ? blockBytes(problem.linear.n, problem.linear.k) : 0;
+    if (!problem.isLinear() || !problem.linear.prepared) return 0;
+    return blockBytes(problem.linear.n, problem.linear.k) + (hasSpare_ ? kSpareBytes : 0);
+  }
+  std::string_view preparedFormat(const Problem& problem, const DeviceInfo&, const Configuration&) const override {
+    if (!problem.isLinear() || !problem.linear.prepared) return {};
+    return hasSpare_ ? "blocks+spare" : "blocks";
   }
   void encodePreparation(const Problem& problem, const DeviceInfo& device, const Configuration&,
                          const Operands& operands, void* prepared, LaunchList& launches) const override {
     LinearArguments arguments = linearArguments(problem.linear, device, operands.linear, nullptr, nullptr);
-    arguments.prepared = static_cast<std::byte*>(prepared);
+    arguments.prepared = static_cast<std::byte*>(prepared) + blocksAt();
     append(launches.addKernel(2, {}, {}).arguments, arguments);
   }
 
@@ -350,8 +367,15 @@ class NativeTemplate final : public Template {
   }
 
  private:
-  static LinearOperands withWeights(const Problem& problem, LinearOperands linear, const void* prepared) {
-    if (problem.linear.prepared) linear.w = prepared;
+  static constexpr std::int64_t kSpareBytes = 256;
+
+  /// Where the blocks begin in prepared weights; a spare part behind them stays as it is.
+  std::int64_t blocksAt() const { return mistake_ == Mistake::kPutsSpareFirst && hasSpare_ ? kSpareBytes : 0; }
+
+  LinearOperands withWeights(const Problem& problem, LinearOperands linear, const void* prepared) const {
+    if (problem.linear.prepared) {
+      linear.w = prepared == nullptr ? nullptr : static_cast<const std::byte*>(prepared) + blocksAt();
+    }
     return linear;
   }
 
@@ -370,11 +394,13 @@ class NativeTemplate final : public Template {
             .units = device.unitCount,
             .workspaceEnd = static_cast<std::byte*>(workspace) + 256,
             .activations = static_cast<Bf16*>(activations),
-            .prepared = nullptr};
+            .prepared = nullptr,
+            .isPrepared = shape.prepared};
   }
 
   Operation operation_;
   Mistake mistake_;
+  bool hasSpare_;
   std::string id_;
 };
 
@@ -401,6 +427,8 @@ constexpr std::array<std::string_view, kMistakes> kNames{"none",
                                                          "differsRarely",
                                                          "takesEightBlocks",
                                                          "laysRowsOutByN",
+                                                         "laysRowsOutByM",
+                                                         "putsSpareFirst",
                                                          "trustsHint",
                                                          "ignoresKvLength",
                                                          "mirrorsNegative",
@@ -434,7 +462,8 @@ std::vector<Mistake> mistakesOf(Operation operation) {
     const bool ofBlocks = mistake == Mistake::kDropsMinOfZeroStep || mistake == Mistake::kDropsSignOfStep ||
                           mistake == Mistake::kPreparesHalf;
     const bool ofFlows = mistake == Mistake::kDiffersRarely || mistake == Mistake::kTakesEightBlocks ||
-                         mistake == Mistake::kLaysRowsOutByN;
+                         mistake == Mistake::kLaysRowsOutByN || mistake == Mistake::kLaysRowsOutByM ||
+                         mistake == Mistake::kPutsSpareFirst;
     if (ofFlows || (ofBlocks && operation != Operation::kQ4kLinear)) continue;
     if ((mistake >= Mistake::kTrustsHint) == attention) mistakes.push_back(mistake);
   }
@@ -445,8 +474,8 @@ std::string_view mistakeName(Mistake mistake) {
   return kNames[static_cast<std::size_t>(mistake)];
 }
 
-std::unique_ptr<Template> makeNativeTemplate(Operation operation, Mistake mistake) {
-  return std::make_unique<NativeTemplate>(operation, mistake);
+std::unique_ptr<Template> makeNativeTemplate(Operation operation, Mistake mistake, bool hasSpare) {
+  return std::make_unique<NativeTemplate>(operation, mistake, hasSpare);
 }
 
 Build nativeBuild() {

@@ -37,6 +37,8 @@ enum class Mistake : std::uint8_t {
   kDiffersRarely,     ///< one run in 512 gives another bit
   kTakesEightBlocks,  ///< deals rows to eight blocks, whatever the device's count of units lets it launch
   kLaysRowsOutByN,    ///< stores activations in an order of rows that depends on n
+  kLaysRowsOutByM,    ///< stores prepared weights in an order of rows that depends on m
+  kPutsSpareFirst,    ///< stores a part of prepared weights that only some plans have before the one that all have
   // Attention.
   kTrustsHint,       ///< takes the problem's kv_len for the truth
   kIgnoresKvLength,  ///< takes the capacity
@@ -66,8 +68,9 @@ enum class Mistake : std::uint8_t {
 std::vector<Mistake> mistakesOf(Operation operation);
 std::string_view mistakeName(Mistake mistake);
 
-/// A template for the CPU with one mistake.
-std::unique_ptr<Template> makeNativeTemplate(Operation operation, Mistake mistake);
+/// A template for the CPU with one mistake. With a spare part its prepared weights are of the format "blocks+spare", of
+/// which plans without one read the beginning.
+std::unique_ptr<Template> makeNativeTemplate(Operation operation, Mistake mistake, bool hasSpare = false);
 /// What builds and loads such templates.
 Build nativeBuild();
 std::unique_ptr<HostLoader> makeNativeLoader();

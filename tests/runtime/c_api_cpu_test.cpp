@@ -238,6 +238,9 @@ TEST_F(CApiCpu, aWinnerOfADatabaseRunsFromItsBinary) {
 
   const auto plan = runtime_.bind(asked);
   const tw_plan_info untuned = plan->info();
+  EXPECT_STREQ(untuned.prepared_format, "");
+  EXPECT_EQ(untuned.prepared_bytes, 0);
+  EXPECT_EQ(plan->preparedFormat(), "");
   EXPECT_STREQ(untuned.activation_format, "");
   EXPECT_EQ(untuned.activation_bytes, 0);
   EXPECT_EQ(plan->activationFormat(), "");

@@ -60,6 +60,7 @@ TEST(CApi, nullArgumentsAreRefusedByName) {
   expectRefused(tw_prepare_weights(nullptr, nullptr, nullptr, 0, nullptr), TW_INVALID_ARGUMENT, "plan is null");
   EXPECT_EQ(tw_workspace_bytes(nullptr), 0);
   EXPECT_EQ(tw_prepared_bytes(nullptr), 0);
+  EXPECT_STREQ(tw_prepared_format(nullptr), "");
   expectRefused(tw_quantize_activations(nullptr, nullptr, 0, nullptr, 0, nullptr), TW_INVALID_ARGUMENT, "plan is null");
   EXPECT_STREQ(tw_activation_format(nullptr), "");
   EXPECT_EQ(tw_activation_bytes(nullptr), 0);

@@ -146,6 +146,12 @@ class FakeTemplate final : public Template {
     if (demandsAlignment_) return 256;
     return problem.linear.prepared ? 512 : 1024;
   }
+  /// Lossy problems have a part more.
+  std::string_view preparedFormat(const Problem& problem, const DeviceInfo&, const Configuration&) const override {
+    if (!demandsAlignment_) return {};
+    if (problem.linear.precision == Precision::kExact) return "fake";
+    return problem.linear.precision == Precision::kInt8 ? "fake+s8" : "fake+fp8";
+  }
   std::int64_t preparedBytes(const Problem&, const DeviceInfo&, const Configuration&) const override {
     return demandsAlignment_ ? 512 : 0;
   }

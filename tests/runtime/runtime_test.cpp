@@ -413,6 +413,70 @@ TEST_F(RuntimeTest, problemsThatPromiseNothingTakePreparedWeightsOrNone) {
   EXPECT_THAT(templates_.tma.lastCall(), FieldsAre(false, at(0x20000)));
 }
 
+TEST_F(RuntimeTest, preparedWeightsServePlansWhoseFormatBeginsTheirs) {
+  open();
+  for (const bool promised : {false, true}) {
+    const auto bind = [&](std::int64_t m, Precision precision) {
+      Problem problem = linear(m);
+      problem.linear.precision = precision, problem.linear.prepared = promised;
+      return *runtime_->bind(problem);
+    };
+    const Plan *longest = bind(7, Precision::kInt8), *same = bind(9, Precision::kInt8), *first = bind(9, {});
+    EXPECT_EQ(longest->preparedFormat(), "fake+s8");
+    EXPECT_EQ(first->preparedFormat(), "fake");
+    LaunchBuffers buffers{.workspace = at(0x10000), .workspaceBytes = 1024, .prepared = at(0x20000)};
+    buffers.preparedBy = longest;
+    for (const Plan* plan : {longest, same, first}) {
+      ASSERT_TRUE(runtime_->launch(*plan, linearOperands(), buffers, nullptr));
+      EXPECT_THAT(templates_.tma.lastCall(), FieldsAre(promised, at(0x20000)));
+    }
+    // Without its plan it is the launched one's own.
+    buffers.preparedBy = nullptr;
+    EXPECT_TRUE(runtime_->launch(*same, linearOperands(), buffers, nullptr));
+    // A plan that has no use for prepared weights does not look at them.
+    Problem any = linear(9, Alignment::kAny);
+    any.linear.prepared = promised;
+    const Plan* without = *runtime_->bind(any);
+    EXPECT_EQ(without->preparedFormat(), "");
+    buffers.prepared = at(0x20010), buffers.preparedBy = longest;
+    EXPECT_TRUE(runtime_->launch(*without, linearOperands(), buffers, nullptr));
+  }
+}
+
+TEST_F(RuntimeTest, preparedWeightsThatDoNotFitAreRefusedByName) {
+  open();
+  const auto bind = [&](std::int64_t n, std::int64_t k, Precision precision) {
+    Problem problem = linear(7);
+    problem.linear.n = n, problem.linear.k = k, problem.linear.precision = precision;
+    return *runtime_->bind(problem);
+  };
+  const Plan* plan = bind(kN, kK, Precision::kInt8);
+  const auto refused = [&](const void* prepared, const Plan* preparedBy) {
+    const LaunchBuffers buffers{
+        .workspace = at(0x10000), .workspaceBytes = 1024, .prepared = prepared, .preparedBy = preparedBy};
+    const auto status = runtime_->launch(*plan, linearOperands(), buffers, nullptr);
+    if (status) return std::string();
+    EXPECT_EQ(status.error().code, ErrorCode::kInvalidArgument);
+    return status.error().message;
+  };
+  const std::string wanted =
+      fmt::format("must begin as fake+s8 [{}, {}] of q4k_linear.tma {{tile=64}}", kN, std::int64_t{kK});
+  EXPECT_THAT(refused(at(0x20000), bind(kN, kK, Precision::kFp8)),
+              AllOf(HasSubstr(fmt::format("prepared weights are fake+fp8 [{}, {}] of q4k_linear.tma", kN, kK)),
+                    HasSubstr(wanted)));
+  EXPECT_THAT(refused(at(0x20000), bind(kN, kK, Precision::kExact)), HasSubstr("prepared weights are fake ["));
+  EXPECT_THAT(refused(at(0x20000), bind(2 * kN, kK, Precision::kInt8)),
+              HasSubstr(fmt::format("are fake+s8 [{}, {}]", 2 * kN, kK)));
+  EXPECT_THAT(refused(at(0x20000), bind(kN, 2 * kK, Precision::kInt8)),
+              HasSubstr(fmt::format("are fake+s8 [{}, {}]", kN, 2 * kK)));
+  EXPECT_THAT(refused(at(0x20000), *runtime_->bind(linear(7, Alignment::kAny))),
+              AllOf(HasSubstr("prepared weights are of a plan that prepares none"), HasSubstr(wanted)));
+  EXPECT_THAT(refused(at(0x20010), plan), HasSubstr("prepared is 0x20010, must be a multiple of 256 bytes"));
+  EXPECT_THAT(log_->launches, IsEmpty());
+  EXPECT_EQ(refused(at(0x20000), plan), "");
+  EXPECT_EQ(refused(nullptr, bind(2 * kN, kK, Precision::kInt8)), "");
+}
+
 TEST_F(RuntimeTest, aPlanWithoutPreparationTakesAPreparedProblemAsItIs) {
   open();
   Problem problem = linear(7, Alignment::kAny);

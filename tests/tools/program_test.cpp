@@ -160,21 +160,24 @@ TEST_F(ProgramTest, explainTellsWhatAPlanKeepsOfItsWeights) {
   ASSERT_TRUE((*Database::open(file, {.access = DatabaseAccess::kCreate}))->commitWinner(winner, {}));
 
   const Outcome text = run({"explain", toJson(problem), "--arch", "sm_90a", "--db", file});
-  EXPECT_THAT(text.output, testing::AllOf(HasSubstr("problem   q4k_linear n=14336 k=4096 m=512 int8 prepared\n"),
-                                          HasSubstr(fmt::format("prepares  {} bytes from W in 12.5 us, once: every "
-                                                                "call is given them\n",
-                                                                bytes))));
+  EXPECT_THAT(text.output,
+              testing::AllOf(HasSubstr("problem   q4k_linear n=14336 k=4096 m=512 int8 prepared\n"),
+                             HasSubstr(fmt::format("prepares  {} bytes (bounds) from W in 12.5 us, once: every "
+                                                   "call is given them\n",
+                                                   bytes))));
   const Outcome json = run({"explain", toJson(problem), "--arch", "sm_90a", "--db", file, "--json"});
   const auto value = parseJson(json.output);
   ASSERT_TRUE(value) << json.output;
   const JsonValue& chosen = value->find("plans")->asArray()->front();
+  EXPECT_EQ(*chosen.find("prepared_format")->asString(), "bounds");
   EXPECT_EQ(*chosen.find("prepared_bytes")->asInteger(), bytes);
   EXPECT_EQ(*chosen.find("preparation_us")->asReal(), 12.5);
 
   Problem unprepared = problem;
   unprepared.linear.prepared = false;
-  EXPECT_THAT(run({"explain", toJson(unprepared), "--arch", "sm_90a", "--db", file}).output,
-              HasSubstr(fmt::format("prepares  {} bytes from W, in the call, unless it is given them\n", bytes)));
+  EXPECT_THAT(
+      run({"explain", toJson(unprepared), "--arch", "sm_90a", "--db", file}).output,
+      HasSubstr(fmt::format("prepares  {} bytes (bounds) from W, in the call, unless it is given them\n", bytes)));
   EXPECT_THAT(run({"explain", kProblem, "--arch", "sm_80"}).output, testing::Not(HasSubstr("prepares")));
 }
 

@@ -23,13 +23,13 @@ class _PlanInfo(c.Structure):
     _fields_ = ([("struct_bytes", c.c_size_t), ("provenance", c.c_int)]
                 + [(name, c.c_char_p) for name in ("template_id", "configuration", "reason", "binary")]
                 + [(name, c.c_double) for name in ("median_microseconds", "default_microseconds", "runner_up_microseconds", "error")]
-                + [("workspace_bytes", c.c_int64), ("prepared_bytes", c.c_int64), ("activation_format", c.c_char_p),
-                   ("activation_bytes", c.c_int64)])
+                + [("workspace_bytes", c.c_int64), ("prepared_format", c.c_char_p), ("prepared_bytes", c.c_int64),
+                   ("activation_format", c.c_char_p), ("activation_bytes", c.c_int64)])
 
 
 class _Buffers(c.Structure):
-    _fields_ = [("workspace", c.c_void_p), ("workspace_bytes", c.c_int64), ("prepared", c.c_void_p), ("activations", c.c_void_p),
-                ("quantized_by", c.c_void_p)]
+    _fields_ = [("workspace", c.c_void_p), ("workspace_bytes", c.c_int64), ("prepared", c.c_void_p), ("prepared_by", c.c_void_p),
+                ("activations", c.c_void_p), ("quantized_by", c.c_void_p)]
 
 
 class _LinearOperands(c.Structure):
