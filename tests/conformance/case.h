@@ -30,8 +30,8 @@ bool hasFlows(const Case& each);
 /// stays, so that alignment and builds do. It does not ask for every pair.
 Case withOtherColumns(Case each);
 
-/// A linear case for four times as many rows and 16 more: builds stay, and so do configurations, unless they depend on
-/// what is left over of tiles. It does not ask for every pair.
+/// A linear case for four times as many rows and 16 more: builds of plans that prepare weights stay, and so do their
+/// configurations, unless they depend on what is left over of tiles. It does not ask for every pair.
 Case withMoreRows(Case each);
 
 /// k16 if all bases, leading strides and inner strides keep that promise for the case's operands on a device that

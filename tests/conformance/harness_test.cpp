@@ -298,6 +298,41 @@ TEST(Cases, everyHopperTemplateTakesEveryEdge) {
   }
 }
 
+TEST(Cases, moreRowsAndOtherColumnsKeepBuilds) {
+  const DeviceInfo device = nominalDevice("sm_90a").value();
+  const SourceCatalog sources;
+  std::map<std::string_view, int> plans;
+  for (const Case& each : linearCases(Operation::kQ4kLinear)) {
+    if (!hasFlows(each)) continue;
+    for (const Template* kernelTemplate : allTemplates()) {
+      if (kernelTemplate->refuses(problemOf(each), device)) continue;
+      const Configuration configuration = kernelTemplate->defaultConfiguration(problemOf(each), device);
+      const auto keysOf = [&](const Case& chosen) {
+        std::vector<std::string> keys;
+        for (const BuildRequest& request :
+             kernelTemplate->buildRequests(problemOf(chosen), device, configuration, sources)) {
+          keys.push_back(buildKey(request, ""));
+        }
+        return keys;
+      };
+      const auto expectSameBuilds = [&](const Case& other) {
+        EXPECT_FALSE(kernelTemplate->refuses(problemOf(other), device)) << kernelTemplate->id() << " " << each.name;
+        EXPECT_EQ(keysOf(other), keysOf(each)) << kernelTemplate->id() << " " << each.name;
+        ++plans[kernelTemplate->id()];
+      };
+      // As the flows run them: on other rows' preparation, on other columns' activations.
+      if (!kernelTemplate->preparedFormat(problemOf(each), device, configuration).empty()) {
+        expectSameBuilds(withMoreRows(each));
+      }
+      if (!kernelTemplate->activationFormat(problemOf(each), device, configuration).empty()) {
+        expectSameBuilds(withOtherColumns(each));
+      }
+    }
+  }
+  EXPECT_GT(plans["q4k_linear.fused_sm90"], 10);
+  EXPECT_GT(plans["q4k_linear.two_pass_sm90"], 10);
+}
+
 TEST(Cases, spreadVisitsTheWholeSpaceOverTheCases) {
   const Template& kernelTemplate = *findTemplate("linear.plain_cuda");
   const DeviceInfo device = nominalDevice("sm_90a").value();

@@ -156,15 +156,25 @@ TEST(PreparedWeights, aLongerFormatBeginsWithTheShorterOnes) {
     kernelTemplate.encodePreparation(problem, device(), configuration, {.linear = {.w = at(0x2000)}}, at(0x200000),
                                      launches);
     const KernelArguments& arguments = launches.launches().front().arguments;
-    const auto place = [&](int slot) {
+    const auto placeAt = [](const std::byte* argument) {
       std::uintptr_t address = 0;
-      std::memcpy(&address, arguments.slot(slot), sizeof(address));
+      std::memcpy(&address, argument, sizeof(address));
       return address - 0x200000;
     };
+    const auto place = [&](int slot) { return placeAt(arguments.slot(slot)); };
     const std::string_view format = kernelTemplate.preparedFormat(problem, device(), configuration);
     const bool hasValues = format != "bounds";  // the fourth argument is then a pointer, not n
     const Places found{place(1), place(2), hasValues ? place(3) : 0};
     EXPECT_EQ(places.try_emplace(format, found).first->second, found) << configuration.text();
+    // The product's last argument begins with the addresses of bounds and inverses.
+    LaunchList with;
+    kernelTemplate.encode(preparedOf(problem), device(), configuration,
+                          {.linear = {.x = at(0x1000), .xStride = shape.k, .out = at(0x3000), .outStride = shape.n}},
+                          at(0x100000), at(0x200000), with);
+    const KernelArguments& product = with.launches().back().arguments;
+    const std::byte* const last = product.slot(product.count() - 1);
+    EXPECT_EQ(placeAt(last), found.bounds) << configuration.text();
+    EXPECT_EQ(placeAt(last + sizeof(void*)), found.inverses) << configuration.text();
     bytes[format] = kernelTemplate.preparedBytes(problem, device(), configuration);
   });
   ASSERT_THAT(places, ElementsAre(Key("bounds"), Key("bounds+e4m3"), Key("bounds+s8")));
