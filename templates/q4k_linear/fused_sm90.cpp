@@ -91,11 +91,12 @@ std::optional<Refusal> InRegisters::refusesTile(const FusedTile& tile, const Lin
 
 Configuration InRegisters::defaultConfiguration(const Problem& problem, const DeviceInfo& device) const {
   // tokens, warpgroups, step_k, buffers, stages_w of the configurations that win somewhere.
-  constexpr std::array<std::array<std::int64_t, 5>, 8> kUsual = {{{256, 2, 64, 2, 4},
+  constexpr std::array<std::array<std::int64_t, 5>, 9> kUsual = {{{256, 2, 64, 2, 4},
                                                                   {256, 2, 64, 2, 3},
                                                                   {128, 2, 64, 2, 4},
                                                                   {64, 2, 128, 2, 6},
                                                                   {64, 2, 64, 2, 4},
+                                                                  {64, 5, 64, 2, 3},
                                                                   {32, 2, 128, 2, 6},
                                                                   {16, 2, 256, 1, 6},
                                                                   {16, 2, 64, 2, 6}}};

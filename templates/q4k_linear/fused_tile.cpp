@@ -123,8 +123,11 @@ double FusedTile::predictMicroseconds(const LinearShape& shape, const DeviceInfo
   const double split = cuts * (rates.cut + count(slotBytes()) / rates.cutBytes) +
                        (cuts > 0 ? std::max(0.0, parts - 2) * count(slotBytes()) / 110e3 : 0);
   const double quantize = isBf16() ? 0 : 1.5 + count(shape.m) * count(shape.k) * 4 / 3.5e12 * 1e6;
-  // In a cluster: wait for the others, and send them all but one's own tokens.
-  const double exchange = plan.schedule.cluster > 0 ? 0.6 + count(slotBytes()) * (1 - 1 / count(cluster())) / 60e3 : 0;
+  // In a cluster: wait for the others, the longer the more whole tiles came before, and send them all but one's own
+  // tokens.
+  const double exchange = plan.schedule.cluster == 0 ? 0
+                                                     : (plan.schedule.wholeTiles > 0 ? 3.2 : 0.6) +
+                                                           count(slotBytes()) * (1 - 1 / count(cluster())) / 60e3;
   const std::int64_t rounds = ceilDiv(plan.schedule.wholeTiles, std::max(1, plan.grid)) + (plan.splitTiles > 0 ? 1 : 0);
   const double finish = rates.finish * count(rounds) * count(tokens) / 256;
   const double expandedBytes = count(shape.n) * count(shape.k) / 256 * (144 + 256);

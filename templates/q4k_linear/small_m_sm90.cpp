@@ -212,9 +212,9 @@ std::optional<Refusal> SmallMSm90::refusesConfiguration(const Problem& problem, 
 }
 
 Configuration SmallMSm90::defaultConfiguration(const Problem& problem, const DeviceInfo& device) const {
-  // row_warps, split_warps, activations of the configurations that win somewhere; the first fits every problem.
-  constexpr std::array<std::array<std::int64_t, 3>, 5> kUsual = {
-      {{8, 1, 0}, {4, 2, 1}, {2, 4, 1}, {2, 4, 2}, {1, 8, 2}}};
+  // row_warps, split_warps, activations of the configurations that win somewhere; the last fits every problem.
+  constexpr std::array<std::array<std::int64_t, 3>, 7> kUsual = {
+      {{4, 2, 1}, {2, 4, 1}, {2, 4, 2}, {4, 4, 2}, {4, 2, 0}, {2, 4, 0}, {8, 1, 0}}};
   Configuration best;
   double bestTime = std::numeric_limits<double>::infinity();
   for (const auto& usual : kUsual) {
@@ -244,11 +244,14 @@ double SmallMSm90::predictMicroseconds(const Problem& problem, const DeviceInfo&
   const double busy = std::max(1.0, count(tile.warps() * tile.blocksPerUnit) / 4);
   const double block = (120 + 130 * count(tile.groups)) * (busy < 2 ? 1.6 : 1.15) * busy;
   const double compute = count(plan.longestBlock()) * block / 1.75e9 * 1e6;
-  // Memory: the busiest block's share of the stream at an SM's rate.
+  // Memory: the busiest block's share of the stream at an SM's rate. Tickets even out unequal SMs, if there are several
+  // for each.
   const double step = count(tile.splitWarps * tile.rows()) * 144 * count(tile.blocksPerUnit);
-  const double rate = (tile.tickets ? 0.79 : 0.72) * device.memoryBytesPerSecond / count(std::max(1, device.unitCount));
+  const int units = std::max(1, device.unitCount);
+  const double share = !tile.tickets ? 0.72 : plan.schedule.tiles >= 3 * units ? 0.76 : 0.70;
+  const double rate = share * device.memoryBytesPerSecond / units;
   const double memory = count(plan.longestBlock()) * step / std::max(1.0, rate) * 1e6;
-  const double split = plan.slots > 0 ? 1.5 : 0;
+  const double split = plan.slots == 0 ? 0 : tile.splitMode == SplitMode::kShares ? 7.5 : 1.5;
   // Quantization: another kernel, or this one's first microseconds, from L2.
   const double values = count(shape.m) * count(shape.k);
   const double quantize = tile.quantizesHere() ? 0.5 + values / 6e3 : 2.5;
