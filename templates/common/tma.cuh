@@ -24,6 +24,11 @@ __device__ __forceinline__ void prefetchL2(const void* address) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
 }
 
+/// The same to L1, where it stays for this block's loads.
+__device__ __forceinline__ void prefetchL1(const void* address) {
+  asm volatile("prefetch.global.L1 [%0];" ::"l"(address));
+}
+
 __device__ __forceinline__ void tmaLoad2d(U32 target, const TensorMapParameter* map, int x, int y, U32 barrier,
                                           U64 policy) {
   asm volatile(

@@ -3,8 +3,8 @@
 //   v[n, i] = round(top w[n, i] / r[n]), r[n] >= |w[n, :]| (row_bounds.cuh), top 126 for s8 and 448 for e4m3
 //
 // These are the operands that the fused kernel makes in registers, rounded from single instead of half precision. One
-// block per row: its bound from the headers, then a super-block per half a warp at a time. E4M3 bytes have the order of the
-// activations' (operand_bytes.cuh).
+// block per row: its bound from the headers, then a super-block per half a warp at a time. E4M3 bytes have the order of
+// the activations' (operand_bytes.cuh).
 #include "templates/q4k_linear/operand_bytes.cuh"
 #include "templates/q4k_linear/q4k_block.cuh"
 #include "templates/q4k_linear/row_bounds.cuh"

@@ -300,10 +300,11 @@ __device__ __forceinline__ void consume(const FusedArguments& p, const TensorMap
     }
 
     // Finish the tile, or hand its part over.
+    const auto factors = [&] { return RowFactors(p, row); };
     if constexpr (kPromotes)
-      finishSegment(p, mapOut, shared, warpgroup, segment, row, token, sums);
+      finishSegment(p, mapOut, shared, warpgroup, segment, row, token, sums, factors);
     else
-      finishSegment(p, mapOut, shared, warpgroup, segment, row, token, accumulators);
+      finishSegment(p, mapOut, shared, warpgroup, segment, row, token, accumulators, factors);
   }
   if (threadIdx.x % 128 == 0) tmaStoreWaitAll();
 }

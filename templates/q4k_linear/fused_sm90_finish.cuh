@@ -153,14 +153,13 @@ struct RowFactors {
   }
 };
 
-/// Scales `values`, adds the bias and stores rows row .. row + 63 of 2 kValues tokens, kOutTokens at a time, through a
-/// buffer with the 128-byte swizzle in which a token is a line. What lies past m and n is not written.
+/// Scales `values`, adds the bias and stores rows row .. row + 63 of 2 kValues tokens, kOutTokens at a time, through
+/// buffers with the 128-byte swizzle in which a token is a line. What lies past m and n is not written.
 template <typename Value, int kValues>
 __device__ __forceinline__ void storeTile(const FusedArguments& p, const TensorMapParameter& mapOut,
                                           const SharedView& shared, int warpgroup, int row, int token,
                                           const RowFactors& factors, const Value (&values)[kValues]) {
   const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-  const U32 buffer = shared.out(warpgroup);
   const bool leader = threadIdx.x % 128 == 0;
 
   // The scales of a box are fetched a box ahead: no load crosses the barriers by itself.
@@ -176,11 +175,21 @@ __device__ __forceinline__ void storeTile(const FusedArguments& p, const TensorM
     }
   };
   fetchScales(0, scales[0]);
+  constexpr int kBoxes = 2 * kValues / kOutTokens;
 #pragma unroll
   for (int t = 0; t < 2 * kValues; t += kOutTokens) {
     const int box = t / kOutTokens;
     if (t + kOutTokens < 2 * kValues) fetchScales(t + kOutTokens, scales[(box + 1) % 2]);
-    if (leader) tmaStoreWaitRead<0>();
+    // The copy engine has read what this buffer held before. The first box of a tile follows the last one of another:
+    // behind an odd number of boxes that had the same buffer.
+    const U32 buffer = shared.out(warpgroup) + box % kOutBuffers * kBytesOut;
+    if (leader) {
+      if (kOutBuffers == 1 || (box == 0 && kBoxes % 2 != 0)) {
+        tmaStoreWaitRead<0>();
+      } else {
+        tmaStoreWaitRead<1>();
+      }
+    }
     namedBarrier(1 + warpgroup, 128);
 #pragma unroll
     for (int jj = t / 8; jj < (t + kOutTokens) / 8; jj += 2) {
@@ -218,21 +227,22 @@ __device__ __forceinline__ void storeTile(const FusedArguments& p, const TensorM
   }
 }
 
-template <typename Value, int kValues>
+/// `factors()` gives the rows' factors; it is called where the tile is finished here.
+template <typename Value, int kValues, typename Factors>
 __device__ __forceinline__ void finishSegment(const FusedArguments& p, const TensorMapParameter& mapOut,
                                               const SharedView& shared, int warpgroup, const Segment& segment, int row,
-                                              int token, Value (&values)[kValues]) {
+                                              int token, Value (&values)[kValues], Factors factors) {
   if constexpr (kCluster > 1) {
-    const RowFactors factors(p, row);
+    const RowFactors rows = factors();
     if (!segment.isWhole(p.schedule)) {
       Value own[kValues / kCluster];
       exchangeParts(shared, warpgroup, values, own);
-      return storeTile(p, mapOut, shared, warpgroup, row, token + static_cast<int>(clusterRank()) * kPartTokens,
-                       factors, own);
+      return storeTile(p, mapOut, shared, warpgroup, row, token + static_cast<int>(clusterRank()) * kPartTokens, rows,
+                       own);
     }
-    storeTile(p, mapOut, shared, warpgroup, row, token, factors, values);
+    storeTile(p, mapOut, shared, warpgroup, row, token, rows, values);
   } else if (segment.isWhole(p.schedule) || addUpParts<kSumsAreIntegers>(p, warpgroup, segment.tile, values)) {
-    storeTile(p, mapOut, shared, warpgroup, row, token, RowFactors(p, row), values);
+    storeTile(p, mapOut, shared, warpgroup, row, token, factors(), values);
   }
 }
 

@@ -16,6 +16,7 @@
 //   kStagesW      super-blocks in the W ring; kExpanded: as many as kStagesX
 //   kStagesX      128-byte pieces in the x ring
 //   kCluster      blocks of a cluster that share a split tile; 1: parts go through the workspace
+//   kOutBuffers   buffers of each warpgroup for its stores of out: 1 or 2
 //   kSpareThreads threads whose registers are left to a block beside this one, which quantizes x
 //   kSharedBytes  shared memory of a block, as the host computes it
 //   kRagged       1: n is no multiple of 8, so the last rows are stored without the copy engine
@@ -90,7 +91,7 @@ constexpr int kBytesScales = kPromotes ? kTokens * 4 : 0;         // token scale
 constexpr int kMaskWords = kPromotes ? 1 : kExpanded ? 8 : 4;     // of a mask: what one scale a token serves at most
 constexpr int kMaskSlots = kIsS8 ? 8 : 0;                         // masks of super-blocks with outliers
 constexpr int kOffsetOut = kStagesX * kBytesX;
-constexpr int kOffsetW = kOffsetOut + kWarpgroups * kBytesOut;
+constexpr int kOffsetW = kOffsetOut + kWarpgroups * kOutBuffers * kBytesOut;
 constexpr int kOffsetTable = kOffsetW + kStagesW * kBytesW;
 constexpr int kOffsetScales = kOffsetTable + kStagesW * kBytesTable;
 constexpr int kOffsetMasks = kOffsetScales + kStagesX * kBytesScales;
@@ -112,7 +113,9 @@ struct SharedView {
   U32 base;
 
   __device__ __forceinline__ U32 x(int s) const { return base + s * kBytesX; }
-  __device__ __forceinline__ U32 out(int warpgroup) const { return base + kOffsetOut + warpgroup * kBytesOut; }
+  __device__ __forceinline__ U32 out(int warpgroup) const {
+    return base + kOffsetOut + warpgroup * kOutBuffers * kBytesOut;
+  }
   __device__ __forceinline__ U32 w(int s) const { return base + kOffsetW + s * kBytesW; }
   __device__ __forceinline__ U32 table(int s) const { return base + kOffsetTable + s * kBytesTable; }
   __device__ __forceinline__ U32 tokenScales(int s) const { return base + kOffsetScales + s * kBytesScales; }

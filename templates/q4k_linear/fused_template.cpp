@@ -230,6 +230,7 @@ std::vector<BuildRequest> FusedTemplate::buildRequests(const Problem& problem, c
     parameters.emplace_back("stages_w", fmt::to_string(tile.stagesX()));
   }
   parameters.emplace_back("cluster", fmt::to_string(tile.cluster()));
+  parameters.emplace_back("out_buffers", fmt::to_string(tile.outBuffers()));
   parameters.emplace_back("spare_threads", fmt::to_string(tile.spareThreads()));
   parameters.emplace_back("ragged", isRagged(problem.linear) ? "1" : "0");
   parameters.emplace_back("stages_x", fmt::to_string(tile.stagesX()));

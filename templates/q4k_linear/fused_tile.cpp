@@ -62,7 +62,7 @@ std::int64_t FusedTile::sharedBytes(std::int64_t stagesX) const {
   const std::int64_t maskWords = promotes() ? 1 : isExpanded ? 8 : 4;
   const std::int64_t barriers = 8 * ((isExpanded ? 0 : 3 * stagesW) + 2 * stagesX + (isS8() ? 8 * (maskWords + 1) : 0) +
                                      (cluster() > 1 ? 1 + warpgroups : 0));
-  return stagesX * (tokens * 128 + scales) + warpgroups * store + weights + barriers + 1024;
+  return stagesX * (tokens * 128 + scales) + warpgroups * outBuffers() * store + weights + barriers + 1024;
 }
 
 std::int64_t FusedTile::stagesX() const {

@@ -30,6 +30,8 @@ struct FusedTile {
   std::int64_t rows() const { return warpgroups * 64; }
   std::int64_t threads() const { return (warpgroups + 1) * 128; }
   std::int64_t cluster() const { return clusterBlocks(splitMode); }
+  /// Buffers of a warpgroup for its stores. Super-blocks and their table leave no room for a second one.
+  std::int64_t outBuffers() const { return isExpanded ? 2 : 1; }
   std::int64_t outTokens() const { return tokens / cluster() % 32 == 0 && tokens > 64 ? 32 : 16; }
 
   /// Stages of x, and of expanded W: as many as fit, at most 8; fewer than 4 are a refusal.

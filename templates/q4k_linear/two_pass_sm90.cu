@@ -80,6 +80,9 @@ __device__ __forceinline__ void consumeExpanded(const FusedArguments& p, const T
     // NOTE: zeros, not a first product that ignores the accumulators (see fused_sm90_consumer.cuh).
 #pragma unroll
     for (int i = 0; i < kTokens / 2; ++i) accumulators[i] = 0;
+    // What the end of the tile needs is on its way while the products run.
+    const RowFactors factors(p, row);
+    if (threadIdx.x % 128 < kTokens / 32) prefetchL1(p.tokenScales + token + threadIdx.x % 128 * 32);
 
     int last = 0;  // the stage before
     const int stages = (segment.end - segment.begin) * kStagesPerBlock;
@@ -135,7 +138,7 @@ __device__ __forceinline__ void consumeExpanded(const FusedArguments& p, const T
         fromUpperUnits(accumulators);
       }
     }
-    finishSegment(p, mapOut, shared, warpgroup, segment, row, token, accumulators);
+    finishSegment(p, mapOut, shared, warpgroup, segment, row, token, accumulators, [&] { return factors; });
   }
   if (threadIdx.x % 128 == 0) tmaStoreWaitAll();
 }
