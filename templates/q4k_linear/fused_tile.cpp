@@ -54,7 +54,7 @@ FusedTile FusedTile::expanded(const Configuration& configuration) {
   return tile;
 }
 
-std::int64_t FusedTile::sharedBytes(std::int64_t stagesX) const {
+std::int64_t FusedTile::sharedBytes(std::int64_t stagesX, std::int64_t outBuffers) const {
   const std::int64_t store = (outTokens() * 128 + 1023) / 1024 * 1024;
   const std::int64_t table = 4 * rows() * (isBf16() ? 16 : 8);
   const std::int64_t scales = promotes() ? tokens * 4 : 0;
@@ -62,14 +62,19 @@ std::int64_t FusedTile::sharedBytes(std::int64_t stagesX) const {
   const std::int64_t maskWords = promotes() ? 1 : isExpanded ? 8 : 4;
   const std::int64_t barriers = 8 * ((isExpanded ? 0 : 3 * stagesW) + 2 * stagesX + (isS8() ? 8 * (maskWords + 1) : 0) +
                                      (cluster() > 1 ? 1 + warpgroups : 0));
-  return stagesX * (tokens * 128 + scales) + warpgroups * outBuffers() * store + weights + barriers + 1024;
+  return stagesX * (tokens * 128 + scales) + warpgroups * outBuffers * store + weights + barriers + 1024;
 }
 
-std::int64_t FusedTile::stagesX() const {
+std::int64_t FusedTile::stagesBeside(std::int64_t outBuffers) const {
   std::int64_t stages = 8;
   const std::int64_t limit = kSharedLimit - (spareThreads() > 0 ? kNeighbourBytes : 0);
-  while (stages > 1 && sharedBytes(stages) > limit) --stages;
+  while (stages > 1 && sharedBytes(stages, outBuffers) > limit) --stages;
   return stages;
+}
+
+std::int64_t FusedTile::outBuffers() const {
+  const std::int64_t stages = stagesBeside(2);
+  return stages >= 6 || stages == stagesBeside(1) ? 2 : 1;
 }
 
 std::int64_t FusedTile::accumulatorsAndFragments() const {

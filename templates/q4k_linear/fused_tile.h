@@ -30,14 +30,14 @@ struct FusedTile {
   std::int64_t rows() const { return warpgroups * 64; }
   std::int64_t threads() const { return (warpgroups + 1) * 128; }
   std::int64_t cluster() const { return clusterBlocks(splitMode); }
-  /// Buffers of a warpgroup for its stores. Super-blocks and their table leave no room for a second one.
-  std::int64_t outBuffers() const { return isExpanded ? 2 : 1; }
   std::int64_t outTokens() const { return tokens / cluster() % 32 == 0 && tokens > 64 ? 32 : 16; }
 
   /// Stages of x, and of expanded W: as many as fit, at most 8; fewer than 4 are a refusal.
-  std::int64_t stagesX() const;
+  std::int64_t stagesX() const { return stagesBeside(outBuffers()); }
+  /// Buffers of a warpgroup for its stores of out: 2 where that costs no stage, or leaves 6.
+  std::int64_t outBuffers() const;
   /// As fused_sm90_layout.cuh lays it out, which asserts this number.
-  std::int64_t sharedBytes() const { return sharedBytes(stagesX()); }
+  std::int64_t sharedBytes() const { return sharedBytes(stagesX(), outBuffers()); }
   /// A consumer thread's registers, about; and what setmaxnreg gives it.
   std::int64_t registersWanted() const;
   std::int64_t registersGiven() const;
@@ -62,7 +62,8 @@ struct FusedTile {
   FusedTile(const Configuration& configuration, CommonParameters);
 
   std::int64_t accumulatorsAndFragments() const;
-  std::int64_t sharedBytes(std::int64_t stagesX) const;
+  std::int64_t sharedBytes(std::int64_t stagesX, std::int64_t outBuffers) const;
+  std::int64_t stagesBeside(std::int64_t outBuffers) const;
 };
 
 }  // namespace tilewright
