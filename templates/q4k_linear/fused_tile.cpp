@@ -30,7 +30,7 @@ Rates ratesOf(const FusedTile& tile) {
   const bool isE4m3 = tile.arithmetic == FusedArithmetic::kE4m3;
   if (tile.isBf16()) return {1.60e9, 780, 36, 63, 0.14, 0.35, 8.9, 0.45, 1.1, 3.7, 80e3};
   if (tile.isExpanded) return {isE4m3 ? 1.89e9 : 1.81e9, 0, 57, 113, 0, 0, 5.4, 0.38, 2.1, 3.2, 34e3};
-  return {isE4m3 ? 1.68e9 : 1.90e9, isE4m3 ? 378.0 : 542.0, 37, 70, 0.17, 0.47, 8.5, 0.30, 1.1, 2.9, 80e3};
+  return {isE4m3 ? 1.73e9 : 1.90e9, isE4m3 ? 600.0 : 542.0, 37, 70, 0.17, 0.47, 8.5, 0.30, 1.1, 2.9, 80e3};
 }
 
 }  // namespace
