@@ -180,14 +180,16 @@ __device__ __forceinline__ void storeTile(const FusedArguments& p, const TensorM
   for (int t = 0; t < 2 * kValues; t += kOutTokens) {
     const int box = t / kOutTokens;
     if (t + kOutTokens < 2 * kValues) fetchScales(t + kOutTokens, scales[(box + 1) % 2]);
-    // The copy engine has read what this buffer held before. The first box of a tile follows the last one of another:
-    // behind an odd number of boxes that had the same buffer.
+    // The copy engine has read what this buffer held before: all stores but the last one, which was from the other
+    // buffer, unless it was the last box of a tile with an odd number of them. Boxes that are stored one by one count
+    // as no store.
+    constexpr bool kAlternates = kOutBuffers == 2 && kRagged == 0;
     const U32 buffer = shared.out(warpgroup) + box % kOutBuffers * kBytesOut;
     if (leader) {
-      if (kOutBuffers == 1 || (box == 0 && kBoxes % 2 != 0)) {
-        tmaStoreWaitRead<0>();
-      } else {
+      if (kAlternates && (box > 0 || kBoxes % 2 == 0)) {
         tmaStoreWaitRead<1>();
+      } else {
+        tmaStoreWaitRead<0>();
       }
     }
     namedBarrier(1 + warpgroup, 128);
