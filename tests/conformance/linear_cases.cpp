@@ -51,6 +51,8 @@ constexpr Size kSizes[] = {
     {"padded_1638_rows_seven", 1638, 2048, 7, true, false, true},
     {"padded_1638_rows_133", 1638, 4096, 133, false, false, true},
     {"padded_1638_rows_300", 1638, 1024, 300, true, false, true},
+    // Several tiles a block, the last row of them stored one by one.
+    {"padded_32001_rows_300", 32001, 256, 300, true, false, true},
     {"padded_37_depth_147456", 37, 147456, 3, true, false, true},
     {"padded_37_rows_61681", 37, 256, 61681, false, false, true},
     // Edges of k: one super-block, a prime number of them, many.
