@@ -197,7 +197,7 @@ Result<void> Runtime::checkAddresses(const Plan& plan, const Operands& operands,
     for (const auto& [name, pointer] : pointers) TW_TRY(checkAddress(name, pointer));
     return {};
   };
-  TW_TRY(check({{"workspace", buffers.workspace}, {"prepared", buffers.prepared}}));
+  TW_TRY(check({{"workspace", buffers.workspace}}));
   if (plan.problem_.isLinear()) {
     TW_TRY(check({{"x", linear.x}, {"w", linear.w}, {"bias", linear.bias}, {"out", linear.out}}));
   } else {
@@ -225,12 +225,16 @@ Result<void> Runtime::launch(const Plan& plan, const Operands& given, const Laun
   }
   TW_TRY(checkBuffer("workspace", buffers.workspace, buffers.workspaceBytes, run->ownWorkspaceBytes_));
   if (!plan.preparedFormat_.empty()) TW_TRY(checkPrepared(plan, buffers));
-  const void* prepared = run == &plan ? buffers.prepared : nullptr;
+  const void* prepared = run == &plan && !plan.preparedFormat_.empty() ? buffers.prepared : nullptr;
   if (buffers.activations != nullptr) TW_TRY(checkActivations(plan, buffers));
   const void* activations = run == &plan ? buffers.activations : nullptr;
   if (!run->addressesChecked_.load(std::memory_order_relaxed)) {
     TW_TRY(checkAddresses(*run, operands, buffers));
     run->addressesChecked_.store(true, std::memory_order_relaxed);
+  }
+  if (prepared != nullptr && !run->givenPreparedChecked_.load(std::memory_order_relaxed)) {
+    TW_TRY(checkAddress("prepared", prepared));
+    run->givenPreparedChecked_.store(true, std::memory_order_relaxed);
   }
   if (activations != nullptr && !run->givenActivationsChecked_.load(std::memory_order_relaxed)) {
     TW_TRY(checkAddress("activations", activations));

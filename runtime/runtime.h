@@ -90,6 +90,7 @@ class Plan {
   mutable std::atomic<bool> addressesChecked_ = false;
   mutable std::atomic<bool> activationsChecked_ = false;       // what quantizeActivations() fills
   mutable std::atomic<bool> givenActivationsChecked_ = false;  // what a launch is given
+  mutable std::atomic<bool> givenPreparedChecked_ = false;
 };
 
 /// The caller's memory of one call, on the device.

@@ -15,7 +15,7 @@ static_assert(kArithmetic == 0 || kArithmetic == 1, "weights become s8 or e4m3")
 namespace tilewright {
 
 constexpr bool kIsS8 = kArithmetic == 0;
-constexpr float kTopWeight = kIsS8 ? 126.0f : 448.0f;
+constexpr float kTopWeight = kTopOperand<kIsS8>;
 constexpr int kExpandWarps = 4, kExpandThreads = kExpandWarps * 32;
 
 /// The factors of a lane's two sub-blocks, for nibbles that lie at bit 16 of an FP32 mantissa under the exponent of

@@ -1,4 +1,5 @@
-// The 8-bit activations of fused_sm90.cu: how quantize.cu stores them, and the launches that make them.
+// The 8-bit activations of fused_sm90.cu and two_pass_sm90.cu: how quantize.cu stores them, and the launches that make
+// them.
 //
 //   values  [m, k] bytes; s8: then as many upper bits of outliers
 //   scales  FP32 [m padded], or [k / scale_k rounded up, m padded]

@@ -1,5 +1,5 @@
-// The end of a tile in fused_sm90.cu: exchanging or adding up the parts of a split tile, scales, bias, and the store of
-// out.
+// The end of a tile in fused_sm90.cu and two_pass_sm90.cu: exchanging or adding up the parts of a split tile, scales,
+// bias, and the store of out.
 #pragma once
 
 #include "templates/common/mbarrier.cuh"
@@ -229,7 +229,7 @@ __device__ __forceinline__ void storeTile(const FusedArguments& p, const TensorM
   }
 }
 
-/// `factors()` gives the rows' factors; it is called where the tile is finished here.
+/// `factors()` gives the rows' factors; it is called before an exchange, or where the tile is finished here.
 template <typename Value, int kValues, typename Factors>
 __device__ __forceinline__ void finishSegment(const FusedArguments& p, const TensorMapParameter& mapOut,
                                               const SharedView& shared, int warpgroup, const Segment& segment, int row,

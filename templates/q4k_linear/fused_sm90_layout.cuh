@@ -4,6 +4,7 @@
 #include "templates/common/mbarrier.cuh"
 #include "templates/common/types.cuh"
 #include "templates/common/warp_control.cuh"
+#include "templates/q4k_linear/operand_bytes.cuh"
 #include "templates/q4k_linear/q4k_block.cuh"
 #include "templates/q4k_linear/split_schedule.cuh"
 
@@ -24,6 +25,8 @@ static_assert(kArithmetic >= 0 && kArithmetic <= 2, "s8, e4m3 or bf16");
 static_assert(kScaleK == 0 || (kScaleK == 4096 && kArithmetic != 2), "bf16 has no scales");
 static_assert(kTokens % 16 == 0 && kTokens <= 256, "wgmma's N; activation stages keep the swizzle's 1024 bytes");
 static_assert(kWarpgroups >= 1 && kWarpgroups <= 5, "register budgets exist for 1 to 5 consumer warpgroups");
+static_assert(kExpanded == 0 || kExpanded == 1, "W in super-blocks or in bytes");
+static_assert(kOutBuffers == 1 || kOutBuffers == 2, "store buffers of a warpgroup");
 static_assert(kExpanded == 0 || (kArithmetic != 2 && kScaleK == 0 && kStagesW == kStagesX),
               "expanded weights are 8-bit operands with one scale a row, in the stages of x");
 
@@ -62,7 +65,7 @@ constexpr int kOutTokens = kPartTokens % 32 == 0 && kTokens > 64 ? 32 : 16;  // 
 static_assert(kPartTokens % kOutTokens == 0, "a block of a cluster stores whole boxes");
 
 // A row's bound becomes this value of the 8-bit operand (fused_sm90_convert.cuh says why not 127).
-constexpr float kTopWeight = kIsS8 ? 126.0f : 448.0f;
+constexpr float kTopWeight = kTopOperand<kIsS8>;
 
 using Accumulator = Conditional<kIsS8, int, float>;
 

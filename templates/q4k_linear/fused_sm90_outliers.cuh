@@ -1,4 +1,5 @@
-// Outliers of s8 activations in fused_sm90.cu: which parts of k are multiplied twice, and what becomes of the sums.
+// Outliers of s8 activations in fused_sm90.cu and two_pass_sm90.cu: which parts of k are multiplied twice, and what
+// becomes of the sums.
 //
 // A token's scale s is chosen for its usual values (quantize.cu), so that x / s = 64 h + l: l is what the first matrix
 // of quantized activations holds, h the second one; h is zero but for outliers. Over a group of super-blocks (all of a

@@ -118,7 +118,7 @@ std::optional<Refusal> FusedTemplate::refuses(const Problem& problem, const Devi
     return Refusal{"alignment", "addresses or strides are not multiples of 16 bytes, which the copy engine needs"};
   }
   // Coordinates (of s8, those of both matrices of activations) and tile counts are 32-bit; products of them are not.
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() - 1024;
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() - kRowPadding;
   if (shape.n > kMost || shape.k > kMost || shape.m > kMost / 2) {
     return Refusal{"size", fmt::format("n = {}, k = {}, m = {}: n and k must be at most {}, m at most {}", shape.n,
                                        shape.k, shape.m, kMost, kMost / 2)};

@@ -73,6 +73,7 @@ std::int64_t FusedTile::stagesBeside(std::int64_t outBuffers) const {
 }
 
 std::int64_t FusedTile::outBuffers() const {
+  if (tokens <= 16) return 1;
   const std::int64_t stages = stagesBeside(2);
   return stages >= 6 || stages == stagesBeside(1) ? 2 : 1;
 }

@@ -17,7 +17,7 @@ struct FusedTile {
   FusedArithmetic arithmetic;
   std::int64_t tokens, warpgroups;
   SplitMode splitMode;
-  bool isExpanded = false;  ///< W in 8 bits (two_pass_sm90.cu); then the next four do not matter
+  bool isExpanded = false;  ///< W in 8 bits (two_pass_sm90.cu); then the next four are 0
   std::int64_t scaleK = 0, stepK = 0, buffers = 0, stagesW = 0;
 
   /// Of a configuration of fused_sm90 or exact_sm90, or of two_pass_sm90; it has passed refusesValues().
@@ -34,7 +34,7 @@ struct FusedTile {
 
   /// Stages of x, and of expanded W: as many as fit, at most 8; fewer than 4 are a refusal.
   std::int64_t stagesX() const { return stagesBeside(outBuffers()); }
-  /// Buffers of a warpgroup for its stores of out: 2 where that costs no stage, or leaves 6.
+  /// Buffers of a warpgroup for its stores of out: 2 where that costs no stage, or leaves 6, and a tile has several.
   std::int64_t outBuffers() const;
   /// As fused_sm90_layout.cuh lays it out, which asserts this number.
   std::int64_t sharedBytes() const { return sharedBytes(stagesX(), outBuffers()); }
@@ -42,8 +42,7 @@ struct FusedTile {
   std::int64_t registersWanted() const;
   std::int64_t registersGiven() const;
   /// Threads whose registers stay free: few tokens do not need them, and then a block that quantizes x fits beside the
-  /// product's on an SM, whose prologue no longer waits for it. 128 threads' 128 registers
-  /// each serve 512 threads with 32.
+  /// product's on an SM, whose prologue no longer waits for it. 128 threads' 128 registers each serve 512 with 32.
   std::int64_t spareThreads() const {
     return !isBf16() && warpgroups == 2 && accumulatorsAndFragments() <= 64 ? 128 : 0;
   }

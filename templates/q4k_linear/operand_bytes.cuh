@@ -6,6 +6,10 @@
 
 namespace tilewright {
 
+/// What a row's bound becomes: 126, for s8 must not wrap where a weight is rounded up, or the largest E4M3.
+template <bool kIntegers>
+constexpr float kTopOperand = kIntegers ? 126.0f : 448.0f;
+
 constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: added, it leaves the nearest integer in the low bits
 
 /// Four values to four bytes: integers in order, or E4M3 in the order 0, 2, 1, 3, in which the fused product converts

@@ -1,4 +1,5 @@
-// What q4k_linear's fused kernel needs beside the weights: quantized activations for each call, row bounds of W once.
+// What q4k_linear's products need beside the weights: quantized activations for each call; once, for W in super-blocks,
+// row bounds (expand.cu makes those of expanded W).
 //
 // Activations: q[token, i] = round(x[token, i] / s), one scale s for the token's k or for each kScaleK of them. One
 // block per token; a thread keeps its vectors of 8 values in registers between the two passes, so that x is read once.

@@ -579,6 +579,23 @@ TEST_F(RuntimeTest, activationsOfALaterLaunchAreMemoryOfTheDevice) {
   EXPECT_THAT(refused.error().message, HasSubstr("activations: 0x20000 is not memory"));
 }
 
+TEST_F(RuntimeTest, preparedWeightsOfALaterLaunchAreMemoryOfTheDevice) {
+  open();
+  const Plan* plan = *runtime_->bind(linear(7));
+  LaunchBuffers buffers{.workspace = at(0x10000), .workspaceBytes = plan->workspaceBytes()};
+  ASSERT_TRUE(runtime_->launch(*plan, linearOperands(), buffers, nullptr));
+  buffers.prepared = at(0x20000);
+  log_->foreign = {at(0x20000)};
+  const auto refused = runtime_->launch(*plan, linearOperands(), buffers, nullptr);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("prepared: 0x20000 is not memory"));
+  // Whoever has no use for them does not look at them.
+  const Plan* without = *runtime_->bind(linear(7, Alignment::kAny));
+  ASSERT_EQ(without->preparedFormat(), "");
+  buffers.workspaceBytes = without->workspaceBytes();
+  EXPECT_TRUE(runtime_->launch(*without, linearOperands(), buffers, nullptr));
+}
+
 TEST_F(RuntimeTest, manyThreadsBindAndLaunchTheSameProblems) {
   open();
   std::vector<std::thread> threads;

@@ -308,7 +308,7 @@ TEST(Q4kLinearSm90, twoPassesTakeLongerRowsWithOneScale) {
   const DeviceInfo device = nominalDevice("sm_90a").value();
   const Template& kernelTemplate = *findTemplate("q4k_linear.two_pass_sm90");
   Problem problem{.operation = Operation::kQ4kLinear, .linear = rows(128, Precision::kInt8)};
-  problem.linear.k = 32768;
+  problem.linear.k = 20480;
   EXPECT_FALSE(kernelTemplate.refuses(problem, device));
   EXPECT_FALSE(
       kernelTemplate.refusesConfiguration(problem, device, kernelTemplate.defaultConfiguration(problem, device)));

@@ -267,8 +267,8 @@ TEST_F(ModelShapesTest, splitGgufFilesWithFaultsAreRefused) {
 
 TEST_F(ModelShapesTest, listsInJsonAndCsvAreTakenAsTheyAre) {
   const std::string json =
-      R"([{"op": "q4k_linear", "n": 8, "k": 256, "m": 3, "precision": "fp8", "prepared": true, "count": 2.5, "use": "x"},
-    {"op": "attention", "q_heads": 4, "kv_heads": 2, "head_dim": 64, "q_len": 1, "kv_len": 9, "causal": true}])";
+      R"([{"op": "q4k_linear", "n": 8, "k": 256, "m": 3, "precision": "fp8", "prepared": true, "count": 2.5,
+     "use": "x"}, {"op": "attention", "q_heads": 4, "kv_heads": 2, "head_dim": 64, "q_len": 1, "kv_len": 9, "causal": true}])";
   const std::string csv =
       "# two problems\n"
       "op, n, k, m, precision, prepared, q_heads, kv_heads, head_dim, q_len, kv_len, causal, count, use\r\n"

@@ -60,19 +60,19 @@ def row(runtime, timer, n, k, m, precisions, peers):
         plans[name] = plan
         result[f"{name} plan"] = plan.describe()
         if same:
-            result[f"{name} error"], twins[name] = result[f"{same} error"], same
-            continue
-        out = torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16)
-        errors = []
-        for activations, limit in zip((x, outliers), ERROR_LIMITS[precision]):
-            out.fill_(float("nan"))
-            plan.linear(activations, w, out)
-            torch.cuda.synchronize()
-            errors.append(_nrmse(out, activations, w))
-            if not errors[-1] <= limit:
-                failed.append(f"{name} {plan.template}: error {errors[-1]:.4f} above {limit}")
+            twins[name], errors = same, result[f"{same} error"]
+        else:
+            out = torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16)
+            errors = []
+            for activations in (x, outliers):
+                out.fill_(float("nan"))
+                plan.linear(activations, w, out)
+                torch.cuda.synchronize()
+                errors.append(_nrmse(out, activations, w))
+            candidates[name] = lambda plan=plan, out=out: plan.linear(x, w, out)
         result[f"{name} error"] = errors
-        candidates[name] = lambda plan=plan, out=out: plan.linear(x, w, out)
+        failed += [f"{name} {plan.template}: error {error:.4f} above {limit}"
+                   for error, limit in zip(errors, ERROR_LIMITS[precision]) if not error <= limit]
     if "cublaslt" in peers:
         candidates |= linear_peers.cublasltCandidates(n, k, m)
     if "triton" in peers:
