@@ -284,7 +284,7 @@ void FusedTemplate::encodePreparation(const Problem& problem, const DeviceInfo&,
   launch.arguments.pointer(operands.linear.w), launch.arguments.pointer(bounds);
   launch.arguments.pointer(bounds + nPadded);
   if (tile.isExpanded) {
-    launch.arguments.pointer(bounds + 2 * nPadded), launch.arguments.value(n);
+    launch.arguments.pointer(bounds + std::ptrdiff_t{2} * nPadded), launch.arguments.value(n);
   } else {
     launch.arguments.value(n), launch.arguments.value(static_cast<std::int32_t>(nPadded));
   }
