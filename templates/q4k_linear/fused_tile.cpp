@@ -65,6 +65,11 @@ std::int64_t FusedTile::sharedBytes(std::int64_t stagesX, std::int64_t outBuffer
   return stagesX * (tokens * 128 + scales) + warpgroups * outBuffers * store + weights + barriers + 1024;
 }
 
+std::int64_t FusedTile::sharedBytes() const {
+  const std::int64_t buffers = outBuffers();
+  return sharedBytes(stagesBeside(buffers), buffers);
+}
+
 std::int64_t FusedTile::stagesBeside(std::int64_t outBuffers) const {
   std::int64_t stages = 8;
   const std::int64_t limit = kSharedLimit - (spareThreads() > 0 ? kNeighbourBytes : 0);

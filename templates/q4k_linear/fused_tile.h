@@ -37,7 +37,7 @@ struct FusedTile {
   /// Buffers of a warpgroup for its stores of out: 2 where that costs no stage, or leaves 6, and a tile has several.
   std::int64_t outBuffers() const;
   /// As fused_sm90_layout.cuh lays it out, which asserts this number.
-  std::int64_t sharedBytes() const { return sharedBytes(stagesX(), outBuffers()); }
+  std::int64_t sharedBytes() const;
   /// A consumer thread's registers, about; and what setmaxnreg gives it.
   std::int64_t registersWanted() const;
   std::int64_t registersGiven() const;

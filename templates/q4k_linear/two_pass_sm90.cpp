@@ -10,7 +10,7 @@ namespace {
 // Longest k with one s8 scale per token and row. Weights are rounded once here, from single precision, and in the fused
 // kernel twice from half precision, so longer rows stay within int8's 1.4 %: 1.35 to 1.40 % were measured at 19968.
 constexpr std::int64_t kLongestS8 = 20480;
-static_assert(kLongestS8 / 4096 <= 8, "the mask of a tile's outliers has at most eight words");
+static_assert(kLongestS8 <= std::int64_t{8} * 4096, "the mask of a tile's outliers has at most eight words");
 
 class TwoPassSm90 final : public FusedTemplate {
  public:

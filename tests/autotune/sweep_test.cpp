@@ -1,7 +1,7 @@
 // Whole sweeps on a fake device in real worker processes: planted crashes, hangs and wrong results, resuming, killing.
 //
 // The program is three things: the tests, the worker that the sweep starts (kWorkerVerb), and, for the tests that kill,
-// a process that sweeps ("sweep DATABASE LOG").
+// a process that sweeps ("sweep DATABASE LOG"). One long file: all three share the planted templates and problems.
 #include "autotune/sweep.h"
 
 #include <fcntl.h>

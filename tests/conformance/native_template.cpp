@@ -1,3 +1,4 @@
+// The arithmetic of every operation with every planted mistake. One long file: a mistake is a branch in the right code.
 #include "tests/conformance/native_template.h"
 
 #include <algorithm>

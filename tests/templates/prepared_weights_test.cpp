@@ -8,8 +8,8 @@
 #include <map>
 #include <set>
 
-#include "base/device_info.h"
 #include "templates/template.h"
+#include "tests/templates/lossy_plans.h"
 
 namespace tilewright {
 namespace {
@@ -17,32 +17,15 @@ namespace {
 using testing::ElementsAre;
 using testing::Key;
 
-const DeviceInfo& device() {
-  static const DeviceInfo kDevice = nominalDevice("sm_90a").value();
-  return kDevice;
-}
-
-template <typename T = void>
-T* at(std::uintptr_t address) {
-  return reinterpret_cast<T*>(address);
-}
-
 /// Calls `body(template, problem, configuration)` on every plan that prepares weights; returns their templates' ids.
 template <typename Body>
-std::set<std::string_view> forEachPlan(LinearShape shape, Body&& body) {
+std::set<std::string_view> forEachPlan(const LinearShape& shape, Body&& body) {
   std::set<std::string_view> ids;
-  for (const Precision precision : {Precision::kInt8, Precision::kFp8}) {
-    shape.precision = precision;
-    const Problem problem{.operation = Operation::kQ4kLinear, .linear = shape};
-    for (const Template* each : allTemplates()) {
-      if (each->refuses(problem, device())) continue;
-      for (const Configuration& configuration : enumerateConfigurations(*each, problem, device())) {
-        if (each->preparedBytes(problem, device(), configuration) == 0) continue;
-        ids.insert(each->id());
-        body(*each, problem, configuration);
-      }
-    }
-  }
+  forEachLossyPlan(shape, [&](const Template& each, const Problem& problem, const Configuration& configuration) {
+    if (each.preparedBytes(problem, device(), configuration) == 0) return;
+    ids.insert(each.id());
+    body(each, problem, configuration);
+  });
   return ids;
 }
 

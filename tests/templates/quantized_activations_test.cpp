@@ -5,9 +5,9 @@
 
 #include <map>
 
-#include "base/device_info.h"
 #include "templates/q4k_linear/fused_activations.h"
 #include "templates/template.h"
+#include "tests/templates/lossy_plans.h"
 
 namespace tilewright {
 namespace {
@@ -15,29 +15,12 @@ namespace {
 using testing::IsEmpty;
 using testing::Not;
 
-const DeviceInfo& device() {
-  static const DeviceInfo kDevice = nominalDevice("sm_90a").value();
-  return kDevice;
-}
-
-template <typename T = void>
-T* at(std::uintptr_t address) {
-  return reinterpret_cast<T*>(address);
-}
-
 /// Calls `body(template, problem, configuration)` on everything that takes activations.
 template <typename Body>
 void forEachPlan(const LinearShape& shape, Body&& body) {
-  for (const Precision precision : {Precision::kInt8, Precision::kFp8}) {
-    Problem problem{.operation = Operation::kQ4kLinear, .linear = shape};
-    problem.linear.precision = precision;
-    for (const Template* each : allTemplates()) {
-      if (each->refuses(problem, device())) continue;
-      for (const Configuration& configuration : enumerateConfigurations(*each, problem, device())) {
-        if (!each->activationFormat(problem, device(), configuration).empty()) body(*each, problem, configuration);
-      }
-    }
-  }
+  forEachLossyPlan(shape, [&](const Template& each, const Problem& problem, const Configuration& configuration) {
+    if (!each.activationFormat(problem, device(), configuration).empty()) body(each, problem, configuration);
+  });
 }
 
 Operands operandsOf(const LinearShape& shape) {
