@@ -6,8 +6,14 @@ namespace tilewright {
 namespace {
 
 std::string_view formatOf(const FusedTile& tile) {
-  if (tile.isS8()) return tile.promotes() ? "s8/4096" : "s8/token";
-  return tile.promotes() ? "e4m3/4096" : "e4m3/token";
+  switch (tile.scaleK) {
+    case 256:
+      return tile.isS8() ? "s8/256" : "e4m3/256";
+    case 4096:
+      return tile.isS8() ? "s8/4096" : "e4m3/4096";
+    default:
+      return tile.isS8() ? "s8/token" : "e4m3/token";
+  }
 }
 
 }  // namespace
@@ -19,7 +25,7 @@ FusedActivations::FusedActivations(const FusedTile& tile, const LinearShape& sha
   format = formatOf(tile);
   mPadded = roundUp(shape.m, kStep) + kHighest - kStep;
   valueBytes = roundUp(shape.m * shape.k * (tile.isS8() ? 2 : 1), 256);
-  scaleBytes = roundUp(mPadded * (tile.promotes() ? (shape.k + tile.scaleK - 1) / tile.scaleK : 1) * 4, 256);
+  scaleBytes = roundUp(mPadded * (tile.promotes() ? ceilDiv(shape.k, tile.scaleK) : 1) * 4, 256);
   constexpr std::int64_t kWordK = 16 * 256;  // of a word of flags (q4k_block.cuh)
   flagBytes = tile.isS8() ? roundUp(mPadded * (1 + ceilDiv(shape.k, kWordK) * 8), 256) : 0;
 }

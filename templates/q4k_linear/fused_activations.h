@@ -4,7 +4,7 @@
 //   values  [m, k] bytes; s8: then as many upper bits of outliers
 //   scales  FP32 [m padded], or [k / scale_k rounded up, m padded]
 //   flags   s8: a byte per token, not 0 if it has outliers, [m padded]; then words of 16 super-blocks, four bits each,
-//           [k / 4096 rounded up, m padded]
+//           [k / 4096 rounded up, m padded], whatever scale_k is
 //
 // Nothing of this depends on the tile: m is padded for a tile of any height, so that products with different tiles, and
 // of different layers, read the same activations.

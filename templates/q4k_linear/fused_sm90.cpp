@@ -54,8 +54,8 @@ std::vector<Parameter> InRegisters::parameters(const Problem& problem, const Dev
   const bool scales = values.front() != static_cast<std::int64_t>(FusedArithmetic::kBf16);
   return {
       {"arithmetic", "operands of the product: 0 s8, 1 e4m3, 2 bf16", values},
-      {"scale_k", "k per activation scale and between promotions of sums to fp32: 0 all, or 4096",
-       scales ? std::vector<std::int64_t>{0, 4096} : std::vector<std::int64_t>{0}},
+      {"scale_k", "k per activation scale and between promotions of sums to fp32: 0 all, or as many",
+       scales ? std::vector<std::int64_t>{0, 4096, 256} : std::vector<std::int64_t>{0}},
       {"tokens", "rows of x of a tile", {256, 16, 32, 64, 128, 176, 192, 224}},
       {"warpgroups", "consumer warpgroups of a block, 64 rows of W each", {2, 3, 4, 5}},
       {"step_k", "k between waits for products", {64, 128, 256}},

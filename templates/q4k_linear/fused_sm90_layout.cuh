@@ -10,7 +10,7 @@
 
 // Parameters:
 //   kArithmetic   0 s8, 1 e4m3, 2 bf16
-//   kScaleK       k per activation scale and chain of accumulation: 0 all that a segment has; 4096 (not bf16)
+//   kScaleK       k per activation scale and chain of accumulation: 0 all that a segment has; 256 or 4096 (not bf16)
 //   kTokens       tokens of a tile
 //   kWarpgroups   consumer warpgroups, each with 64 rows
 //   kExpanded     0: W comes in super-blocks; 1: as 8-bit operands, in stages of the same k as those of x (not bf16)
@@ -22,7 +22,8 @@
 //   kSharedBytes  shared memory of a block, as the host computes it
 //   kRagged       1: n is no multiple of 8, so the last rows are stored without the copy engine
 static_assert(kArithmetic >= 0 && kArithmetic <= 2, "s8, e4m3 or bf16");
-static_assert(kScaleK == 0 || (kScaleK == 4096 && kArithmetic != 2), "bf16 has no scales");
+static_assert(kScaleK == 0 || kArithmetic != 2, "bf16 has no scales");
+static_assert(kScaleK == 0 || kScaleK == 256 || kScaleK == 4096, "a word of flags has those of whole groups");
 static_assert(kTokens % 16 == 0 && kTokens <= 256, "wgmma's N; activation stages keep the swizzle's 1024 bytes");
 static_assert(kWarpgroups >= 1 && kWarpgroups <= 5, "register budgets exist for 1 to 5 consumer warpgroups");
 static_assert(kExpanded == 0 || kExpanded == 1, "W in super-blocks or in bytes");
@@ -36,7 +37,7 @@ constexpr bool kIsS8 = kArithmetic == 0;
 constexpr bool kIsBf16 = kArithmetic == 2;
 constexpr bool kPromotes = kScaleK != 0;
 constexpr bool kSumsAreIntegers = kIsS8 && !kPromotes;       // what a tile ends with, else fp32
-constexpr int kGroupBlocks = kPromotes ? kScaleK / 256 : 1;  // super-blocks of a scale, with kPromotes
+constexpr int kGroupBlocks = kPromotes ? kScaleK / kBlockWeights : 1;  // super-blocks of a scale, with kPromotes
 
 constexpr int kRows = kWarpgroups * 64;
 constexpr int kThreads = (kWarpgroups + 1) * 128;

@@ -72,35 +72,62 @@ class MaskWriter {
  public:
   __device__ __forceinline__ void publish(const FusedArguments& p, const SharedView& shared, int token, int begin,
                                           int end) {
-    const int lane = threadIdx.x % 32, first = begin / kWordBlocks;
-    // Usually no token has outliers, which one round of loads tells: the ring of activations must not run dry.
+    const int first = begin / kWordBlocks;
+    const U32 words = shared.mask(ring_.stage);
+    if constexpr (kIsPartOfWord) {
+      // The word of the group before serves the next ones, too.
+      if (token != token_ || first != word_) {
+        flags_ = readFlags(p, token, first, anyOutliers(p, token));
+        token_ = token, word_ = first;
+      }
+      storeMask(words, flags_ & wordMask(first, begin, end));
+    } else {
+      const bool hasOutliers = anyOutliers(p, token);
+#pragma unroll 1
+      for (int word = first; word * kWordBlocks < end; ++word) {
+        storeMask(words + 8 * (word - first), readFlags(p, token, word, hasOutliers) & wordMask(word, begin, end));
+      }
+    }
+    if (isLeader()) barrierArrive(shared.fullMask(ring_.stage));
+    ring_.advance<kMaskSlots>();
+  }
+
+ private:
+  static constexpr bool kIsPartOfWord = kPromotes && kGroupBlocks < kWordBlocks;
+
+  static __device__ __forceinline__ bool isLeader() { return threadIdx.x % 32 == 0; }
+  static __device__ __forceinline__ void storeMask(U32 address, U64 mask) {
+    if (isLeader()) storeShared2(address, static_cast<U32>(mask), static_cast<U32>(mask >> 32));
+  }
+  /// Usually no token has outliers, which one round of loads tells: the ring of activations must not run dry.
+  static __device__ __forceinline__ bool anyOutliers(const FusedArguments& p, int token) {
+    const int lane = threadIdx.x % 32;
     U32 tokens = 0;
 #pragma unroll
     for (int t = 0; t < kTokens; t += 128) {
       if (t + 4 * lane < kTokens) tokens |= __ldcg(reinterpret_cast<const U32*>(p.outlierTokens + token + t) + lane);
     }
-    const bool hasOutliers = __any_sync(~0u, tokens != 0);
-#pragma unroll 1
-    for (int word = first; word * kWordBlocks < end; ++word) {
-      U64 any = 0;
-      if (hasOutliers) {
-        const U64* flags = p.outlierChunks + static_cast<I64>(word) * p.mPadded + token;
+    return __any_sync(~0u, tokens != 0);
+  }
+  /// A word of all tokens' flags.
+  static __device__ __forceinline__ U64 readFlags(const FusedArguments& p, int token, int word, bool hasOutliers) {
+    U64 any = 0;
+    if (hasOutliers) {
+      const U64* flags = p.outlierChunks + static_cast<I64>(word) * p.mPadded + token;
+      const int lane = threadIdx.x % 32;
 #pragma unroll
-        for (int t = 0; t < kTokens; t += 32) {
-          if (t + lane < kTokens) any |= __ldcg(flags + t + lane);
-        }
-        any &= wordMask(word, begin, end);
+      for (int t = 0; t < kTokens; t += 32) {
+        if (t + lane < kTokens) any |= __ldcg(flags + t + lane);
       }
-      const U32 low = __reduce_or_sync(~0u, static_cast<U32>(any));
-      const U32 high = __reduce_or_sync(~0u, static_cast<U32>(any >> 32));
-      if (lane == 0) storeShared2(shared.mask(ring_.stage) + 8 * (word - first), low, high);
     }
-    if (lane == 0) barrierArrive(shared.fullMask(ring_.stage));
-    ring_.advance<kMaskSlots>();
+    const U32 low = __reduce_or_sync(~0u, static_cast<U32>(any));
+    const U32 high = __reduce_or_sync(~0u, static_cast<U32>(any >> 32));
+    return low | static_cast<U64>(high) << 32;
   }
 
- private:
   RingPosition ring_;
+  int token_ = -1, word_ = -1;  // whose flags these are; only where groups are parts of a word
+  U64 flags_ = 0;
 };
 
 /// Walks the super-blocks of a segment in the order in which they are multiplied: visit(super-block, bits of the chunks

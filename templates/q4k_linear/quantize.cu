@@ -1,8 +1,8 @@
 // What q4k_linear's products need beside the weights: quantized activations for each call; once, for W in super-blocks,
 // row bounds (expand.cu makes those of expanded W).
 //
-// Activations: q[token, i] = round(x[token, i] / s), one scale s for the token's k or for each kScaleK of them. One
-// block per token; a thread keeps its vectors of 8 values in registers between the two passes, so that x is read once.
+// Activations: q[token, i] = round(x[token, i] / s), one scale s for the token's k or for each group of kScaleK of them.
+// One block per token; a thread keeps its vectors of 8 values in registers between the two passes, so that x is read once.
 //
 //   e4m3  s = max |x| / 448. operand_bytes.cuh has the order of the bytes.
 //   s8    s = max |x| / 127, unless max |x| is more than kUsual times the mean of |x|: outliers. Then s is kUsual means
@@ -20,9 +20,9 @@
 #include "templates/q4k_linear/q4k_block.cuh"
 #include "templates/q4k_linear/row_bounds.cuh"
 
-// Parameters: kArithmetic (0 s8, 1 e4m3), kScaleK (0 a scale per token, 4096 one per token and as many k).
+// Parameters: kArithmetic (0 s8, 1 e4m3), kScaleK (0 a scale per token, 256 or 4096 one per token and as many k).
 static_assert(kArithmetic == 0 || kArithmetic == 1, "activations are s8 or e4m3");
-static_assert(kScaleK == 0 || kScaleK == 4096, "a group of 16 super-blocks has its flags in one word");
+static_assert(kScaleK == 0 || kScaleK == 256 || kScaleK == 4096, "a word of flags has those of whole groups");
 
 namespace tilewright {
 
@@ -30,6 +30,7 @@ constexpr bool kIsS8 = kArithmetic == 0;
 constexpr float kTopActivation = kIsS8 ? 127.0f : 448.0f;
 constexpr int kBlockVectors = kBlockWeights / 8;  // of a super-block, and of a warp
 constexpr int kWordVectors = kWordBlocks * kBlockVectors;
+constexpr int kGroupBlocks = kScaleK / kBlockWeights;  // of a scale, unless a token has one
 constexpr float kUsual = 8.0f;     // means of |x|: 6.4 deviations of normal values, which no tame row reaches
 constexpr float kTopSplit = 8128;  // 64 times the largest h
 
@@ -63,7 +64,7 @@ struct Magnitude {
     peak = fmaxf(peak, peakOf(v));
     if constexpr (kIsS8) sum += sumOf(v);
   }
-  /// Over the warp, or each half of it.
+  /// Over the warp, or each kLanes of it.
   template <int kLanes = 32>
   __device__ __forceinline__ void addLanes() {
 #pragma unroll
@@ -179,30 +180,76 @@ __device__ __forceinline__ void storeVector(const QuantizeArguments& p, int toke
   }
 }
 
+/// kSteps vectors of 8 values a thread, the first of them that of vector `begin` of the token.
+template <int kSteps>
+__device__ __forceinline__ void loadVectors(const QuantizeArguments& p, int token, int begin, uint4 (&v)[kSteps]) {
+  const uint4* x = p.x + token * p.xStride;
+#pragma unroll
+  for (int s = 0; s < kSteps; ++s) {
+    const int i = begin + threadIdx.x + s * blockDim.x;
+    v[s] = i < p.k / 8 ? x[i] : make_uint4(0, 0, 0, 0);
+  }
+}
+
+/// Quantizes those vectors, which are whole groups of kScaleK. `magnitudes` and `flags` are those of the super-blocks
+/// and words from `begin` on.
+// NOTE: a warp's vectors are one super-block's; those of a group are added up by each warp that needs the sum.
+template <int kSteps>
+__device__ __forceinline__ void quantizeGroups(const QuantizeArguments& p, int token, int begin,
+                                               const uint4 (&v)[kSteps], Magnitude* magnitudes, U64* flags) {
+  constexpr int kGroupVectors = kGroupBlocks * kBlockVectors;
+  const int vectors = p.k / 8;
+#pragma unroll
+  for (int s = 0; s < kSteps; ++s) {
+    const int i = threadIdx.x + s * blockDim.x;
+    Magnitude magnitude;
+    magnitude.add(v[s]);
+    magnitude.addLanes();
+    if (threadIdx.x % 32 == 0 && begin + i < vectors) magnitudes[i / kBlockVectors] = magnitude;
+  }
+  __syncthreads();
+#pragma unroll
+  for (int s = 0; s < kSteps; ++s) {
+    const int i = threadIdx.x + s * blockDim.x, group = i / kGroupVectors, at = begin + i;
+    if (at >= vectors) continue;
+    const int blocks = min(kGroupBlocks, (vectors - begin) / kBlockVectors - group * kGroupBlocks);
+    const int mine = threadIdx.x % kGroupBlocks;
+    Magnitude magnitude = mine < blocks ? magnitudes[group * kGroupBlocks + mine] : Magnitude{};
+    magnitude.addLanes<kGroupBlocks>();
+    const Scale scale(magnitude, blocks * kBlockWeights);
+    if (at % kGroupVectors == 0) scaleOf(p, token, at / kGroupVectors) = scale.scale;
+    storeVector(p, token, at, v[s], scale, flags[i / kWordVectors]);
+  }
+}
+
+/// Hands `count` words of flags over, the first of them the token's word `first`; gives whether any is set to the first
+/// warp. Every thread calls it, behind the stores of what the words are of.
+__device__ __forceinline__ bool storeFlags(const QuantizeArguments& p, int token, int first, int count,
+                                           const U64* flags) {
+  __syncthreads();
+  const bool isWord = threadIdx.x < count;
+  if (isWord) flagsOf(p, token, first + threadIdx.x) = flags[threadIdx.x];
+  return __any_sync(~0u, isWord && flags[threadIdx.x] != 0);
+}
+
 /// kSteps vectors of 8 values per thread cover a token. Whole warps drop out together: k is a multiple of 256.
 template <int kSteps>
 __device__ __forceinline__ void quantizeToken(const QuantizeArguments& p) {
   constexpr int kWords = kSteps * 1024 / kWordVectors;
-  __shared__ Magnitude partials[kSteps * 32];
+  __shared__ Magnitude magnitudes[kSteps * 32];
   __shared__ U64 flags[kWords];
   letNextKernelStart();
   clearForProduct(p);
   const int token = blockIdx.x, vectors = p.k / 8;
-  const uint4* x = p.x + token * p.xStride;
-
   uint4 v[kSteps];
-#pragma unroll
-  for (int s = 0; s < kSteps; ++s) {
-    const int i = threadIdx.x + s * blockDim.x;
-    v[s] = i < vectors ? x[i] : make_uint4(0, 0, 0, 0);
-  }
+  loadVectors(p, token, 0, v);
   if (threadIdx.x < kWords) flags[threadIdx.x] = 0;
 
   if constexpr (kScaleK == 0) {
     Magnitude magnitude;
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) magnitude.add(v[s]);
-    magnitude.addThreads(partials);
+    magnitude.addThreads(magnitudes);
     const Scale scale(magnitude, p.k);
     if (threadIdx.x == 0) scaleOf(p, token, 0) = scale.scale;
 #pragma unroll
@@ -211,69 +258,53 @@ __device__ __forceinline__ void quantizeToken(const QuantizeArguments& p) {
       if (i < vectors) storeVector(p, token, i, v[s], scale, flags[i / kWordVectors]);
     }
   } else {
-    // A warp's vectors are one super-block's; a group's super-blocks are added up by each warp that needs the sum.
-#pragma unroll
-    for (int s = 0; s < kSteps; ++s) {
-      const int i = threadIdx.x + s * blockDim.x;
-      Magnitude magnitude;
-      magnitude.add(v[s]);
-      magnitude.addLanes();
-      if (threadIdx.x % 32 == 0 && i < vectors) partials[i / kBlockVectors] = magnitude;
-    }
-    __syncthreads();
-#pragma unroll
-    for (int s = 0; s < kSteps; ++s) {
-      const int i = threadIdx.x + s * blockDim.x, group = i / kWordVectors;
-      if (i >= vectors) continue;
-      const int blocks = min(kWordBlocks, p.k / kBlockWeights - group * kWordBlocks);
-      const int mine = threadIdx.x % kWordBlocks;
-      Magnitude magnitude = mine < blocks ? partials[group * kWordBlocks + mine] : Magnitude{};
-      magnitude.addLanes<kWordBlocks>();
-      const Scale scale(magnitude, blocks * kBlockWeights);
-      if (i % kWordVectors == 0) scaleOf(p, token, group) = scale.scale;
-      storeVector(p, token, i, v[s], scale, flags[group]);
-    }
+    quantizeGroups(p, token, 0, v, magnitudes, flags);
   }
 
   if constexpr (kIsS8) {
-    __syncthreads();
-    const bool isWord = threadIdx.x < ceilDiv(vectors, kWordVectors);
-    if (isWord) flagsOf(p, token, threadIdx.x) = flags[threadIdx.x];
-    const bool hasOutliers = __any_sync(~0u, isWord && flags[isWord ? threadIdx.x : 0] != 0);
+    const bool hasOutliers = storeFlags(p, token, 0, ceilDiv(vectors, kWordVectors), flags);
     if (threadIdx.x == 0) p.outlierTokens[token] = hasOutliers;
   }
 }
 
-/// Tokens too long for registers: x is read twice.
+/// Tokens too long for registers, in spans of a vector a thread: with one scale a token x is read twice. The block has
+/// 1024 threads.
 __device__ __forceinline__ void quantizeLongToken(const QuantizeArguments& p) {
-  __shared__ Magnitude partials[32];
-  __shared__ U64 flags;  // of a word
-  bool hasOutliers = false;
+  constexpr int kSpan = 1024, kWords = kSpan / kWordVectors;
+  __shared__ Magnitude magnitudes[32];
+  __shared__ U64 flags[kWords];
   letNextKernelStart();
   clearForProduct(p);
-  const int token = blockIdx.x, vectors = p.k / 8, group = kScaleK == 0 ? vectors : kWordVectors;
-  const uint4* x = p.x + token * p.xStride;
-  for (int begin = 0; begin < vectors; begin += group) {
-    const int end = min(begin + group, vectors);
-    Magnitude magnitude;
-    for (int i = begin + threadIdx.x; i < end; i += blockDim.x) magnitude.add(x[i]);
-    magnitude.addThreads(partials);
-    const Scale scale(magnitude, (end - begin) * 8);
-    if (threadIdx.x == 0) scaleOf(p, token, begin / group) = scale.scale;
+  const int token = blockIdx.x, vectors = p.k / 8;
+  uint4 v[1];
 
-    const int step = kIsS8 ? kWordVectors : group;
-    for (int word = begin; word < end; word += step) {
-      if (threadIdx.x == 0) flags = 0;
-      __syncthreads();  // `partials` is free from here on, too
-      for (int i = word + threadIdx.x; i < min(word + step, end); i += blockDim.x) {
-        storeVector(p, token, i, x[i], scale, flags);
-      }
-      __syncthreads();
-      if (kIsS8 && threadIdx.x == 0) {
-        flagsOf(p, token, word / step) = flags;
-        hasOutliers |= flags != 0;
-      }
+  Magnitude ofToken;
+  if constexpr (kScaleK == 0) {
+    for (int begin = 0; begin < vectors; begin += kSpan) {
+      loadVectors(p, token, begin, v);
+      ofToken.add(v[0]);
     }
+    ofToken.addThreads(magnitudes);
+  }
+  const Scale scale(ofToken, p.k);
+  if (kScaleK == 0 && threadIdx.x == 0) scaleOf(p, token, 0) = scale.scale;
+
+  bool hasOutliers = false;
+  for (int begin = 0; begin < vectors; begin += kSpan) {
+    loadVectors(p, token, begin, v);
+    if (threadIdx.x < kWords) flags[threadIdx.x] = 0;
+    __syncthreads();
+    if constexpr (kScaleK == 0) {
+      const int i = begin + threadIdx.x;
+      if (i < vectors) storeVector(p, token, i, v[0], scale, flags[threadIdx.x / kWordVectors]);
+    } else {
+      quantizeGroups(p, token, begin, v, magnitudes, flags);
+    }
+    if constexpr (kIsS8) {
+      const int words = min(kWords, ceilDiv(vectors - begin, kWordVectors));
+      hasOutliers |= storeFlags(p, token, begin / kWordVectors, words, flags);
+    }
+    __syncthreads();  // what is shared is free for the next span
   }
   if (kIsS8 && threadIdx.x == 0) p.outlierTokens[token] = hasOutliers;
 }
