@@ -61,6 +61,7 @@ std::vector<Parameter> InRegisters::parameters(const Problem& problem, const Dev
       {"step_k", "k between waits for products", {64, 128, 256}},
       {"buffers", "sets of A registers: 2 convert under the own products, 1 under the others'", {2, 1}},
       {"stages_w", "super-blocks of k in the ring of weights", {4, 3, 6}},
+      {"table_warps", "warps that unpack scales: 2 beside the producers, 4 in a warpgroup of their own", {2, 4}},
       {"split",
        "cuts along k: 0 none, 1 equal shares for all blocks, 2 equal slices of a tile, 3 halves of a tile for the two "
        "blocks of a cluster",
@@ -115,6 +116,7 @@ Configuration InRegisters::defaultConfiguration(const Problem& problem, const De
                                               {"step_k", stepK},
                                               {"buffers", usual[3]},
                                               {"stages_w", usual[4]},
+                                              {"table_warps", 2},
                                               {"split", split}}));
         }
       }

@@ -17,7 +17,8 @@
 //
 //   producer warp 0     W ring: one super-block of every row, 64 rows x 144 bytes a copy
 //   producer warp 1     x ring: 128 bytes of k of every token, 128-byte swizzle
-//   producer warps 2, 3 unpack each super-block's factors into a table, once instead of four times
+//   producer warps 2, 3 unpack each super-block's factors into a table, once instead of four times; or, with kTableWarps
+//                       4, a warpgroup of its own does, which burdens all four schedulers alike
 //   consumers           kBuffers 2:  [products of step i, asynchronous][wait for step i - 1][convert step i + 1]
 //                       kBuffers 1:  [convert step i][products of step i][wait], covered by the other consumers'
 //                       products
@@ -66,7 +67,7 @@ extern "C" __global__ void __launch_bounds__(kLaunchBound, 1)
     for (int s = 0; s < kStagesW; ++s) {
       barrierInit(shared.fullW(s), 1);
       barrierInit(shared.emptyW(s), kWarpgroups * 4);
-      barrierInit(shared.fullTable(s), 2);
+      barrierInit(shared.fullTable(s), kTableWarps);
     }
     for (int s = 0; s < kStagesX; ++s) {
       barrierInit(shared.fullX(s), 1);
@@ -87,9 +88,13 @@ extern "C" __global__ void __launch_bounds__(kLaunchBound, 1)
       if (electOneLane()) produceWeights(p, mapW, shared);
     } else if (warp == 1) {
       produceActivations(p, mapX, shared);
-    } else {
+    } else if (!kHasTableWarpgroup) {
       produceTable(p, shared, threadIdx.x % 64);
     }
+    if (inCluster) clusterWait();
+  } else if (kHasTableWarpgroup && warpgroup > kWarpgroups) {
+    shrinkRegisters<kTableRegisters>();
+    produceTable(p, shared, threadIdx.x % 128);
     if (inCluster) clusterWait();
   } else {
     growRegisters<kConsumerRegisters>();

@@ -18,6 +18,8 @@
 //   kStagesX      128-byte pieces in the x ring
 //   kCluster      blocks of a cluster that share a split tile; 1: parts go through the workspace
 //   kOutBuffers   buffers of each warpgroup for its stores of out: 1 or 2
+//   kTableWarps   warps that unpack factors of super-blocks: 2 beside the producers, 4 in a warpgroup of their own; 0 with
+//                 kExpanded
 //   kSpareThreads threads whose registers are left to a block beside this one, which quantizes x
 //   kSharedBytes  shared memory of a block, as the host computes it
 //   kRagged       1: n is no multiple of 8, so the last rows are stored without the copy engine
@@ -25,8 +27,9 @@ static_assert(kArithmetic >= 0 && kArithmetic <= 2, "s8, e4m3 or bf16");
 static_assert(kScaleK == 0 || kArithmetic != 2, "bf16 has no scales");
 static_assert(kScaleK == 0 || kScaleK == 256 || kScaleK == 4096, "a word of flags has those of whole groups");
 static_assert(kTokens % 16 == 0 && kTokens <= 256, "wgmma's N; activation stages keep the swizzle's 1024 bytes");
-static_assert(kWarpgroups >= 1 && kWarpgroups <= 5, "register budgets exist for 1 to 5 consumer warpgroups");
+static_assert(kWarpgroups >= 2 && kWarpgroups <= 5, "register budgets exist for 2 to 5 consumer warpgroups");
 static_assert(kExpanded == 0 || kExpanded == 1, "W in super-blocks or in bytes");
+static_assert(kExpanded == 1 ? kTableWarps == 0 : kTableWarps == 2 || kTableWarps == 4, "who unpacks factors");
 static_assert(kOutBuffers == 1 || kOutBuffers == 2, "store buffers of a warpgroup");
 static_assert(kExpanded == 0 || (kArithmetic != 2 && kScaleK == 0 && kStagesW == kStagesX),
               "expanded weights are 8-bit operands with one scale a row, in the stages of x");
@@ -40,7 +43,8 @@ constexpr bool kSumsAreIntegers = kIsS8 && !kPromotes;       // what a tile ends
 constexpr int kGroupBlocks = kPromotes ? kScaleK / kBlockWeights : 1;  // super-blocks of a scale, with kPromotes
 
 constexpr int kRows = kWarpgroups * 64;
-constexpr int kThreads = (kWarpgroups + 1) * 128;
+constexpr bool kHasTableWarpgroup = kTableWarps == 4;
+constexpr int kThreads = (kWarpgroups + 1 + kHasTableWarpgroup) * 128;
 constexpr int kChunkK = 64;                  // k of one 32-byte piece of nibbles
 constexpr int kStageK = kIsBf16 ? 64 : 128;  // k of an x stage
 constexpr int kStagesPerBlock = kBlockWeights / kStageK;
@@ -50,14 +54,11 @@ constexpr int kProductsPerChunk = kIsBf16 ? 4 : 2;  // wgmma of 32 bytes of k
 // Registers of a thread at launch and after setmaxnreg, which deals out what the block got at launch and no more.
 constexpr int kLaunchBound = kThreads + kSpareThreads;
 constexpr int kLaunchRegisters = 65536 / kLaunchBound / 8 * 8;
-constexpr int kConsumerRegisters = kSpareThreads > 0  ? 168
-                                   : kWarpgroups <= 2 ? 224
-                                   : kWarpgroups == 3 ? 152
-                                   : kWarpgroups == 4 ? 104
-                                                      : 80;
-constexpr int kProducerRegisters = kSpareThreads > 0 ? 48 : kWarpgroups == 4 ? 64 : 56;
-static_assert(kWarpgroups * kConsumerRegisters + kProducerRegisters <= (kWarpgroups + 1) * kLaunchRegisters,
-              "setmaxnreg waits forever for registers that the block does not have");
+constexpr int kTableRegisters = kHasTableWarpgroup ? 48 : 0;
+constexpr int kProducerRegisters = kSpareThreads > 0 ? 48 : kWarpgroups == 4 && !kHasTableWarpgroup ? 64 : 56;
+constexpr int kConsumerRegisters =
+    kSpareThreads > 0 ? 168
+                      : (kThreads / 128 * kLaunchRegisters - kTableRegisters - kProducerRegisters) / kWarpgroups / 8 * 8;
 
 constexpr int kUnitBytes = 64 * kBlockBytes;                                 // one copy of super-blocks
 constexpr int kTableEntryBytes = kExpanded ? 0 : kIsBf16 ? 16 : 8;           // factors of two sub-blocks of a row

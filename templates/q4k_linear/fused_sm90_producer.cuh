@@ -33,26 +33,30 @@ __device__ __forceinline__ void produceWeights(const FusedArguments& p, const Te
   }
 }
 
-/// 64 threads: the factors of every row and chunk of a super-block, in the form that the conversion takes.
+/// kTableWarps warps: the factors of every row and chunk of a super-block, in the form that the conversion takes.
 __device__ __forceinline__ void produceTable(const FusedArguments& p, const SharedView& shared, int thread) {
+  constexpr int kTableThreads = kTableWarps * 32, kThreadRows = ceilDiv(kRows, kTableThreads);
   if (p.isFirst != 0) waitForPreviousKernel();
   SegmentWalker walker(p.schedule);
   RingPosition ring;
   MaskReader masks(shared);
   for (Segment segment; walker.nextUniform(p.schedule, segment);) {
-    float inverse[kWarpgroups];
-    const int row = segment.tile / p.schedule.tokenTiles * kRows + thread;
+    float inverse[kThreadRows];
+    const int row = segment.tile / p.schedule.tokenTiles * kRows;
 #pragma unroll
-    for (int u = 0; u < kWarpgroups; ++u) {
-      inverse[u] = kIsBf16 ? 1.0f : kTopWeight * __ldg(p.rowInverses + row + u * 64);
-      RowFactors::prefetch(p, row + u * 64);
+    for (int i = 0; i < kThreadRows; ++i) {
+      const int tileRow = i * kTableThreads + thread;
+      if (kRows % kTableThreads != 0 && tileRow >= kRows) break;
+      inverse[i] = kIsBf16 ? 1.0f : kTopWeight * __ldg(p.rowInverses + row + tileRow);
+      RowFactors::prefetch(p, row + tileRow);
     }
     visitBlocks(segment, masks, [&](int, U32, int, bool) {
       barrierWait(shared.fullW(ring.stage), ring.phase);
 #pragma unroll
-      for (int u = 0; u < kWarpgroups; ++u) {
-        const int tileRow = u * 64 + thread;
-        const BlockFactors f = unpackFactors(loadShared4(shared.w(ring.stage) + tileRow * kBlockBytes), inverse[u]);
+      for (int i = 0; i < kThreadRows; ++i) {
+        const int tileRow = i * kTableThreads + thread;
+        if (kRows % kTableThreads != 0 && tileRow >= kRows) break;
+        const BlockFactors f = unpackFactors(loadShared4(shared.w(ring.stage) + tileRow * kBlockBytes), inverse[i]);
 #pragma unroll
         for (int c = 0; c < 4; ++c) {
           const U32 entry = shared.table(ring.stage) + tableOffset(c, tileRow);

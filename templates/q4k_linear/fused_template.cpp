@@ -228,6 +228,7 @@ std::vector<BuildRequest> FusedTemplate::buildRequests(const Problem& problem, c
   if (tile.isExpanded) {
     parameters.emplace_back("scale_k", "0");
     parameters.emplace_back("stages_w", fmt::to_string(tile.stagesX()));
+    parameters.emplace_back("table_warps", "0");
   }
   parameters.emplace_back("cluster", fmt::to_string(tile.cluster()));
   parameters.emplace_back("out_buffers", fmt::to_string(tile.outBuffers()));

@@ -46,6 +46,7 @@ FusedTile::FusedTile(const Configuration& configuration) : FusedTile(configurati
   stepK = configuration["step_k"];
   buffers = configuration["buffers"];
   stagesW = configuration["stages_w"];
+  tableWarps = configuration["table_warps"];
 }
 
 FusedTile FusedTile::expanded(const Configuration& configuration) {
@@ -100,7 +101,9 @@ std::int64_t FusedTile::registersWanted() const {
 
 std::int64_t FusedTile::registersGiven() const {
   if (spareThreads() > 0) return 168;
-  return warpgroups <= 2 ? 224 : warpgroups == 3 ? 152 : warpgroups == 4 ? 104 : 80;
+  const std::int64_t launch = 65536 / threads() / 8 * 8;
+  const std::int64_t others = hasTableWarpgroup() ? 48 + 56 : warpgroups == 4 ? 64 : 56;
+  return (threads() / 128 * launch - others) / warpgroups / 8 * 8;
 }
 
 double FusedTile::predictMicroseconds(const LinearShape& shape, const DeviceInfo& device) const {

@@ -17,8 +17,8 @@ struct FusedTile {
   FusedArithmetic arithmetic;
   std::int64_t tokens, warpgroups;
   SplitMode splitMode;
-  bool isExpanded = false;  ///< W in 8 bits (two_pass_sm90.cu); then the next four are 0
-  std::int64_t scaleK = 0, stepK = 0, buffers = 0, stagesW = 0;
+  bool isExpanded = false;  ///< W in 8 bits (two_pass_sm90.cu); then the next five are 0
+  std::int64_t scaleK = 0, stepK = 0, buffers = 0, stagesW = 0, tableWarps = 0;
 
   /// Of a configuration of fused_sm90 or exact_sm90, or of two_pass_sm90; it has passed refusesValues().
   explicit FusedTile(const Configuration& configuration);
@@ -28,7 +28,8 @@ struct FusedTile {
   bool isBf16() const { return arithmetic == FusedArithmetic::kBf16; }
   bool promotes() const { return scaleK != 0; }
   std::int64_t rows() const { return warpgroups * 64; }
-  std::int64_t threads() const { return (warpgroups + 1) * 128; }
+  bool hasTableWarpgroup() const { return tableWarps == 4; }
+  std::int64_t threads() const { return (warpgroups + 1 + (hasTableWarpgroup() ? 1 : 0)) * 128; }
   std::int64_t cluster() const { return clusterBlocks(splitMode); }
   std::int64_t outTokens() const { return tokens / cluster() % 32 == 0 && tokens > 64 ? 32 : 16; }
 
@@ -44,7 +45,7 @@ struct FusedTile {
   /// Threads whose registers stay free: few tokens do not need them, and then a block that quantizes x fits beside the
   /// product's on an SM, whose prologue no longer waits for it. 128 threads' 128 registers each serve 512 with 32.
   std::int64_t spareThreads() const {
-    return !isBf16() && warpgroups == 2 && accumulatorsAndFragments() <= 64 ? 128 : 0;
+    return !isBf16() && !hasTableWarpgroup() && warpgroups == 2 && accumulatorsAndFragments() <= 64 ? 128 : 0;
   }
 
   SplitPlan split(const LinearShape& shape, int units) const {

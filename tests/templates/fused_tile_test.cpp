@@ -16,6 +16,7 @@ FusedTile fused(std::int64_t tokens, std::int64_t warpgroups, std::int64_t stage
                                   {"step_k", 64},
                                   {"buffers", 2},
                                   {"stages_w", stagesW},
+                                  {"table_warps", 2},
                                   {"split", 0}}));
 }
 

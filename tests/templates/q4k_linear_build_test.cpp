@@ -30,6 +30,7 @@ Configuration fused(std::int64_t arithmetic, std::int64_t scaleK, std::int64_t t
                         {"step_k", stepK},
                         {"buffers", buffers},
                         {"stages_w", stagesW},
+                        {"table_warps", 2},
                         {"split", split}});
 }
 
