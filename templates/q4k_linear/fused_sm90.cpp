@@ -91,16 +91,16 @@ std::optional<Refusal> InRegisters::refusesTile(const FusedTile& tile, const Lin
 }
 
 Configuration InRegisters::defaultConfiguration(const Problem& problem, const DeviceInfo& device) const {
-  // tokens, warpgroups, step_k, buffers, stages_w of the configurations that win somewhere.
-  constexpr std::array<std::array<std::int64_t, 5>, 9> kUsual = {{{256, 2, 64, 2, 4},
-                                                                  {256, 2, 64, 2, 3},
-                                                                  {128, 2, 64, 2, 4},
-                                                                  {64, 2, 128, 2, 6},
-                                                                  {64, 2, 64, 2, 4},
-                                                                  {64, 5, 64, 2, 3},
-                                                                  {32, 2, 128, 2, 6},
-                                                                  {16, 2, 256, 1, 6},
-                                                                  {16, 2, 64, 2, 6}}};
+  // tokens, warpgroups, step_k, buffers, stages_w, table_warps of the configurations that win somewhere.
+  constexpr std::array<std::array<std::int64_t, 6>, 9> kUsual = {{{256, 2, 64, 2, 4, 2},
+                                                                  {256, 2, 64, 2, 3, 2},
+                                                                  {128, 2, 128, 2, 4, 4},
+                                                                  {64, 2, 128, 2, 6, 2},
+                                                                  {64, 2, 64, 2, 4, 2},
+                                                                  {64, 5, 64, 2, 3, 2},
+                                                                  {32, 2, 128, 2, 6, 2},
+                                                                  {16, 2, 256, 1, 6, 2},
+                                                                  {16, 2, 64, 2, 6, 2}}};
   const std::int64_t arithmetic = arithmetics(problem.linear.precision).front();
   std::vector<Configuration> candidates;
   for (const auto& usual : kUsual) {
@@ -116,7 +116,7 @@ Configuration InRegisters::defaultConfiguration(const Problem& problem, const De
                                               {"step_k", stepK},
                                               {"buffers", usual[3]},
                                               {"stages_w", usual[4]},
-                                              {"table_warps", 2},
+                                              {"table_warps", usual[5]},
                                               {"split", split}}));
         }
       }

@@ -15,8 +15,10 @@ constexpr std::int64_t kSharedLimit = 232448, kNeighbourBytes = 2048;
 struct Rates {
   double clock;    // of the tensor cores under this load
   double convert;  // issue slots of a scheduler for 64 rows of a super-block
+  double ownTable;  // share of that which a warpgroup for the table leaves to the busiest scheduler
   double l2Bytes;  // a cycle and SM
   double block;    // cycles that a super-block takes on top
+  double drain;    // and that the end of a scale's k takes, where products and conversion do not overlap
   double exposed;  // share of converting, or of computing, that the other does not hide; with one set of A registers
   double exposedOne;
   double launch;   // microseconds before the first and behind the last product
@@ -28,9 +30,10 @@ struct Rates {
 
 Rates ratesOf(const FusedTile& tile) {
   const bool isE4m3 = tile.arithmetic == FusedArithmetic::kE4m3;
-  if (tile.isBf16()) return {1.60e9, 780, 36, 63, 0.14, 0.35, 8.9, 0.45, 1.1, 3.7, 80e3};
-  if (tile.isExpanded) return {isE4m3 ? 1.89e9 : 1.81e9, 0, 57, 113, 0, 0, 5.4, 0.38, 2.1, 3.2, 34e3};
-  return {isE4m3 ? 1.73e9 : 1.90e9, isE4m3 ? 600.0 : 542.0, 37, 70, 0.17, 0.47, 8.5, 0.30, 1.1, 2.9, 80e3};
+  if (tile.isBf16()) return {1.60e9, 780, 0.99, 36, 63, 0, 0.14, 0.35, 8.9, 0.45, 1.1, 3.7, 80e3};
+  if (tile.isExpanded) return {isE4m3 ? 1.89e9 : 1.81e9, 0, 1, 57, 113, 0, 0, 0, 5.4, 0.38, 2.1, 3.2, 34e3};
+  if (isE4m3) return {1.73e9, 600, 0.93, 37, 70, 240, 0.17, 0.47, 8.5, 0.30, 1.1, 2.9, 80e3};
+  return {1.90e9, 542, 0.955, 37, 70, 240, 0.17, 0.47, 8.5, 0.30, 1.1, 2.9, 80e3};
 }
 
 }  // namespace
@@ -116,13 +119,15 @@ double FusedTile::predictMicroseconds(const LinearShape& shape, const DeviceInfo
 
   // Cycles of one super-block of a tile: tensor cores, issue slots of a scheduler (one warp of each warpgroup), and the
   // bytes that an SM takes from L2. The largest hides most of the others.
+  const double convert = rates.convert * (hasTableWarpgroup() ? rates.ownTable : 1);
   const double tensor = count(warpgroups) * count(tokens) / 2 * (isBf16() ? 16 : 8);
   const double promote = promotes() ? count(tokens) / 2 * 2.5 * 256 / count(scaleK) : 0;
-  const double issue = count(warpgroups) * (rates.convert + promote * 1.05);
+  const double issue = count(warpgroups) * (convert + promote * 1.05);
   const double bytes = (count(rows()) * weightBytes + count(tokens) * (isBf16() ? 512 : 256)) / rates.l2Bytes;
   const double longest = std::max({tensor, issue, bytes});
   const double exposed = buffers == 1 ? rates.exposedOne : rates.exposed;
-  const double cycles = longest + exposed * (tensor + issue - std::min(longest, tensor + issue)) + rates.block;
+  const double cycles = longest + exposed * (tensor + issue - std::min(longest, tensor + issue)) + rates.block +
+                        (promotes() ? rates.drain * 256 / count(scaleK) : 0);
   const double compute = count(plan.longestBlock()) * cycles / rates.clock * 1e6;
 
   // Device memory: weights, activations and out once, and the dirty lines that a caller before left in L2.
