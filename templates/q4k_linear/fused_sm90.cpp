@@ -82,6 +82,11 @@ std::optional<Refusal> InRegisters::refusesTile(const FusedTile& tile, const Lin
     return Refusal{"step_k", fmt::format("step_k is {} with {} buffers: two buffers take 64 or 128, one 128 or 256",
                                          tile.stepK, tile.buffers)};
   }
+  if (!tile.canSplit() && tile.splitMode != SplitMode::kNone) {
+    return Refusal{"table_splits",
+                   fmt::format("split is {}, five warpgroups beside one for scales have no registers for splits",
+                               static_cast<std::int64_t>(tile.splitMode))};
+  }
   if (tile.isBf16() && tile.buffers == 2 && tile.stepK != 64) {
     return Refusal{"step_stage",
                    fmt::format("step_k is {}, with two buffers a step must lie in one stage of bf16 activations, 64 k",
@@ -92,15 +97,17 @@ std::optional<Refusal> InRegisters::refusesTile(const FusedTile& tile, const Lin
 
 Configuration InRegisters::defaultConfiguration(const Problem& problem, const DeviceInfo& device) const {
   // tokens, warpgroups, step_k, buffers, stages_w, table_warps of the configurations that win somewhere.
-  constexpr std::array<std::array<std::int64_t, 6>, 9> kUsual = {{{256, 2, 64, 2, 4, 2},
-                                                                  {256, 2, 64, 2, 3, 2},
-                                                                  {128, 2, 128, 2, 4, 4},
-                                                                  {64, 2, 128, 2, 6, 2},
-                                                                  {64, 2, 64, 2, 4, 2},
-                                                                  {64, 5, 64, 2, 3, 2},
-                                                                  {32, 2, 128, 2, 6, 2},
-                                                                  {16, 2, 256, 1, 6, 2},
-                                                                  {16, 2, 64, 2, 6, 2}}};
+  constexpr std::array<std::array<std::int64_t, 6>, 11> kUsual = {{{256, 2, 64, 2, 4, 2},
+                                                                   {256, 2, 64, 2, 3, 2},
+                                                                   {128, 2, 128, 2, 4, 4},
+                                                                   {64, 2, 128, 2, 6, 2},
+                                                                   {64, 2, 64, 2, 4, 2},
+                                                                   {64, 5, 64, 2, 3, 4},
+                                                                   {32, 5, 64, 2, 3, 4},
+                                                                   {16, 5, 64, 2, 3, 4},
+                                                                   {32, 2, 128, 2, 6, 2},
+                                                                   {16, 2, 256, 1, 6, 2},
+                                                                   {16, 2, 64, 2, 6, 2}}};
   const std::int64_t arithmetic = arithmetics(problem.linear.precision).front();
   std::vector<Configuration> candidates;
   for (const auto& usual : kUsual) {

@@ -20,7 +20,7 @@ __device__ __forceinline__ bool isStageUsed(U32 chunks, int piece) {
 __device__ __forceinline__ void produceActivations(const FusedArguments& p, const TensorMapParameter& map,
                                                    const SharedView& shared) {
   waitForPreviousKernel();
-  SegmentWalker walker(p.schedule);
+  TileWalker walker(p.schedule);
   RingPosition ring;
   MaskReader masks(shared);
   MaskWriter writer;

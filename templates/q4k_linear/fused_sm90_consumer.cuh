@@ -164,7 +164,7 @@ __device__ __forceinline__ int multiplyOutliers(const SharedView& shared, Weight
 
 __device__ __forceinline__ void consume(const FusedArguments& p, const TensorMapParameter& mapOut,
                                         const SharedView& shared, int warpgroup) {
-  SegmentWalker walker(p.schedule);
+  TileWalker walker(p.schedule);
   waitForPreviousKernel();
   WeightReader weights(shared);
   RingPosition ring;  // of x

@@ -243,7 +243,8 @@ __device__ __forceinline__ void finishSegment(const FusedArguments& p, const Ten
                        own);
     }
     storeTile(p, mapOut, shared, warpgroup, row, token, rows, values);
-  } else if (segment.isWhole(p.schedule) || addUpParts<kSumsAreIntegers>(p, warpgroup, segment.tile, values)) {
+  } else if (!kHasSplits || segment.isWhole(p.schedule) ||
+             addUpParts<kSumsAreIntegers>(p, warpgroup, segment.tile, values)) {
     storeTile(p, mapOut, shared, warpgroup, row, token, factors(), values);
   }
 }

@@ -18,8 +18,8 @@
 //   kStagesX      128-byte pieces in the x ring
 //   kCluster      blocks of a cluster that share a split tile; 1: parts go through the workspace
 //   kOutBuffers   buffers of each warpgroup for its stores of out: 1 or 2
-//   kTableWarps   warps that unpack factors of super-blocks: 2 beside the producers, 4 in a warpgroup of their own; 0 with
-//                 kExpanded
+//   kTableWarps   warps that unpack factors of super-blocks: 2 beside the producers, 4 in a warpgroup of their own; 0
+//                 with kExpanded
 //   kSpareThreads threads whose registers are left to a block beside this one, which quantizes x
 //   kSharedBytes  shared memory of a block, as the host computes it
 //   kRagged       1: n is no multiple of 8, so the last rows are stored without the copy engine
@@ -39,7 +39,7 @@ namespace tilewright {
 constexpr bool kIsS8 = kArithmetic == 0;
 constexpr bool kIsBf16 = kArithmetic == 2;
 constexpr bool kPromotes = kScaleK != 0;
-constexpr bool kSumsAreIntegers = kIsS8 && !kPromotes;       // what a tile ends with, else fp32
+constexpr bool kSumsAreIntegers = kIsS8 && !kPromotes;                 // what a tile ends with, else fp32
 constexpr int kGroupBlocks = kPromotes ? kScaleK / kBlockWeights : 1;  // super-blocks of a scale, with kPromotes
 
 constexpr int kRows = kWarpgroups * 64;
@@ -55,10 +55,17 @@ constexpr int kProductsPerChunk = kIsBf16 ? 4 : 2;  // wgmma of 32 bytes of k
 constexpr int kLaunchBound = kThreads + kSpareThreads;
 constexpr int kLaunchRegisters = 65536 / kLaunchBound / 8 * 8;
 constexpr int kTableRegisters = kHasTableWarpgroup ? 48 : 0;
-constexpr int kProducerRegisters = kSpareThreads > 0 ? 48 : kWarpgroups == 4 && !kHasTableWarpgroup ? 64 : 56;
+constexpr int kProducerRegisters = kSpareThreads > 0                       ? 48
+                                   : kHasTableWarpgroup || kWarpgroups < 4 ? 56
+                                   : kWarpgroups == 4                      ? 64
+                                                                           : 72;
 constexpr int kConsumerRegisters =
-    kSpareThreads > 0 ? 168
-                      : (kThreads / 128 * kLaunchRegisters - kTableRegisters - kProducerRegisters) / kWarpgroups / 8 * 8;
+    kSpareThreads > 0
+        ? 168
+        : (kThreads / 128 * kLaunchRegisters - kTableRegisters - kProducerRegisters) / kWarpgroups / 8 * 8;
+static_assert(kWarpgroups * kConsumerRegisters + kProducerRegisters + kTableRegisters <=
+                  kThreads / 128 * kLaunchRegisters,
+              "setmaxnreg waits forever for registers that the block does not have");
 
 constexpr int kUnitBytes = 64 * kBlockBytes;                                 // one copy of super-blocks
 constexpr int kTableEntryBytes = kExpanded ? 0 : kIsBf16 ? 16 : 8;           // factors of two sub-blocks of a row
@@ -68,6 +75,10 @@ static_assert(kPartTokens % kOutTokens == 0, "a block of a cluster stores whole 
 
 // A row's bound becomes this value of the 8-bit operand (fused_sm90_convert.cuh says why not 127).
 constexpr float kTopWeight = kTopOperand<kIsS8>;
+
+// Five consumer warpgroups beside one for the table leave no registers to keep track of split tiles.
+constexpr bool kHasSplits = !(kHasTableWarpgroup && kWarpgroups == 5);
+using TileWalker = SegmentWalker<kHasSplits>;
 
 using Accumulator = Conditional<kIsS8, int, float>;
 

@@ -15,7 +15,7 @@ namespace tilewright {
 __device__ __forceinline__ void produceWeights(const FusedArguments& p, const TensorMapParameter& map,
                                                const SharedView& shared) {
   if (p.isFirst != 0) waitForPreviousKernel();
-  SegmentWalker walker(p.schedule);
+  TileWalker walker(p.schedule);
   RingPosition ring;
   MaskReader masks(shared);
   for (Segment segment; walker.next(p.schedule, segment);) {
@@ -37,7 +37,7 @@ __device__ __forceinline__ void produceWeights(const FusedArguments& p, const Te
 __device__ __forceinline__ void produceTable(const FusedArguments& p, const SharedView& shared, int thread) {
   constexpr int kTableThreads = kTableWarps * 32, kThreadRows = ceilDiv(kRows, kTableThreads);
   if (p.isFirst != 0) waitForPreviousKernel();
-  SegmentWalker walker(p.schedule);
+  TileWalker walker(p.schedule);
   RingPosition ring;
   MaskReader masks(shared);
   for (Segment segment; walker.nextUniform(p.schedule, segment);) {

@@ -13,13 +13,13 @@ constexpr std::int64_t kSharedLimit = 232448, kNeighbourBytes = 2048;
 
 /// What the cost model was fitted to on an H200 (docs/notes/q4k_linear.md).
 struct Rates {
-  double clock;    // of the tensor cores under this load
-  double convert;  // issue slots of a scheduler for 64 rows of a super-block
+  double clock;     // of the tensor cores under this load
+  double convert;   // issue slots of a scheduler for 64 rows of a super-block
   double ownTable;  // share of that which a warpgroup for the table leaves to the busiest scheduler
-  double l2Bytes;  // a cycle and SM
-  double block;    // cycles that a super-block takes on top
-  double drain;    // and that the end of a scale's k takes, where products and conversion do not overlap
-  double exposed;  // share of converting, or of computing, that the other does not hide; with one set of A registers
+  double l2Bytes;   // a cycle and SM
+  double block;     // cycles that a super-block takes on top
+  double drain;     // and that the end of a scale's k takes, where products and conversion do not overlap
+  double exposed;   // share of converting, or of computing, that the other does not hide; with one set of A registers
   double exposedOne;
   double launch;   // microseconds before the first and behind the last product
   double overlap;  // what is left of the shorter of computing and memory traffic
@@ -105,7 +105,7 @@ std::int64_t FusedTile::registersWanted() const {
 std::int64_t FusedTile::registersGiven() const {
   if (spareThreads() > 0) return 168;
   const std::int64_t launch = 65536 / threads() / 8 * 8;
-  const std::int64_t others = hasTableWarpgroup() ? 48 + 56 : warpgroups == 4 ? 64 : 56;
+  const std::int64_t others = hasTableWarpgroup() ? 48 + 56 : warpgroups < 4 ? 56 : warpgroups == 4 ? 64 : 72;
   return (threads() / 128 * launch - others) / warpgroups / 8 * 8;
 }
 

@@ -31,6 +31,8 @@ struct FusedTile {
   bool hasTableWarpgroup() const { return tableWarps == 4; }
   std::int64_t threads() const { return (warpgroups + 1 + (hasTableWarpgroup() ? 1 : 0)) * 128; }
   std::int64_t cluster() const { return clusterBlocks(splitMode); }
+  /// Whether registers are left to keep track of split tiles (fused_sm90_layout.cuh).
+  bool canSplit() const { return !(hasTableWarpgroup() && warpgroups == 5); }
   std::int64_t outTokens() const { return tokens / cluster() % 32 == 0 && tokens > 64 ? 32 : 16; }
 
   /// Stages of x, and of expanded W: as many as fit, at most 8; fewer than 4 are a refusal.

@@ -1,8 +1,9 @@
 // What q4k_linear's products need beside the weights: quantized activations for each call; once, for W in super-blocks,
 // row bounds (expand.cu makes those of expanded W).
 //
-// Activations: q[token, i] = round(x[token, i] / s), one scale s for the token's k or for each group of kScaleK of them.
-// One block per token; a thread keeps its vectors of 8 values in registers between the two passes, so that x is read once.
+// Activations: q[token, i] = round(x[token, i] / s), one scale s for the token's k or for each group of kScaleK of
+// them. One block per token; a thread keeps its vectors of 8 values in registers between the two passes, so that x is
+// read once.
 //
 //   e4m3  s = max |x| / 448. operand_bytes.cuh has the order of the bytes.
 //   s8    s = max |x| / 127, unless max |x| is more than kUsual times the mean of |x|: outliers. Then s is kUsual means

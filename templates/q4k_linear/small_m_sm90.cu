@@ -297,7 +297,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerUnit)
   }
   __syncthreads();
 
-  SegmentWalker walker(p.schedule);
+  SegmentWalker<true> walker(p.schedule);
   const int warp = threadIdx.x / 32;
   if (warp == kWarps) {
     // The producer thread. Weights go ahead of the kernel that quantizes x until the ring is full.

@@ -37,10 +37,13 @@ struct Segment {
   __device__ __forceinline__ bool isWhole(const SplitSchedule& s) const { return begin == 0 && end == s.blocks; }
 };
 
-/// The segments of this block, in order. Every role of the block walks a copy of the same walker.
+/// The segments of this block, in order. Every role of the block walks a copy of the same walker. Without kSplits all
+/// tiles are whole, which needs three registers less.
+template <bool kSplits>
 class SegmentWalker {
  public:
   __device__ __forceinline__ explicit SegmentWalker(const SplitSchedule& s) : tile_(blockIdx.x) {
+    if constexpr (!kSplits) return;
     if (s.cluster > 0) {
       const int cluster = blockIdx.x / s.cluster, rank = blockIdx.x - cluster * s.cluster;
       splitTile_ = s.wholeTiles + cluster;
@@ -69,7 +72,7 @@ class SegmentWalker {
       tile_ += gridDim.x;
       return true;
     }
-    if (left_ == 0) return false;
+    if (!kSplits || left_ == 0) return false;
     const int count = min(s.blocks - begin_, left_);
     segment = {splitTile_, begin_, begin_ + count};
     ++splitTile_;

@@ -28,7 +28,7 @@ namespace tilewright {
 __device__ __forceinline__ void produceExpanded(const FusedArguments& p, const TensorMapParameter& map,
                                                 const SharedView& shared) {
   if (p.isFirst != 0) waitForPreviousKernel();
-  SegmentWalker walker(p.schedule);
+  TileWalker walker(p.schedule);
   RingPosition ring;
   MaskReader masks(shared);
   for (Segment segment; walker.next(p.schedule, segment);) {
@@ -60,7 +60,7 @@ __device__ __forceinline__ void multiply(Accumulator (&d)[kCount], U64 w, U64 x)
 
 __device__ __forceinline__ void consumeExpanded(const FusedArguments& p, const TensorMapParameter& mapOut,
                                                 const SharedView& shared, int warpgroup) {
-  SegmentWalker walker(p.schedule);
+  TileWalker walker(p.schedule);
   waitForPreviousKernel();
   RingPosition ring;
   MaskReader masks(shared);
