@@ -17,9 +17,8 @@
 //
 //   producer warp 0     W ring: one super-block of every row, 64 rows x 144 bytes a copy
 //   producer warp 1     x ring: 128 bytes of k of every token, 128-byte swizzle
-//   producer warps 2, 3 unpack each super-block's factors into a table, once instead of four times; or, with
-//   kTableWarps
-//                       4, a warpgroup of its own does, which burdens all four schedulers alike
+//   producer warps 2, 3 unpack each super-block's factors into a table, once instead of four times; with kTableWarps 4
+//                       a warpgroup of its own does, which burdens all four schedulers alike
 //   consumers           kBuffers 2:  [products of step i, asynchronous][wait for step i - 1][convert step i + 1]
 //                       kBuffers 1:  [convert step i][products of step i][wait], covered by the other consumers'
 //                       products
