@@ -22,7 +22,8 @@ struct Family {
 };
 
 Configuration fused(std::int64_t arithmetic, std::int64_t scaleK, std::int64_t tokens, std::int64_t warpgroups,
-                    std::int64_t stepK, std::int64_t buffers, std::int64_t stagesW, std::int64_t split = 1) {
+                    std::int64_t stepK, std::int64_t buffers, std::int64_t stagesW, std::int64_t split = 1,
+                    std::int64_t tableWarps = 2) {
   return Configuration({{"arithmetic", arithmetic},
                         {"scale_k", scaleK},
                         {"tokens", tokens},
@@ -30,7 +31,7 @@ Configuration fused(std::int64_t arithmetic, std::int64_t scaleK, std::int64_t t
                         {"step_k", stepK},
                         {"buffers", buffers},
                         {"stages_w", stagesW},
-                        {"table_warps", 2},
+                        {"table_warps", tableWarps},
                         {"split", split}});
 }
 
@@ -65,6 +66,18 @@ std::vector<Family> families() {
       {"s8_scales_of_256_k", kFused, rows(512), fused(0, 256, 176, 2, 64, 2, 4)},
       {"s8_scales_of_256_k_four_warpgroups", kFused, rows(64), fused(0, 256, 32, 4, 256, 1, 4)},
       {"s8_scales_of_256_k_pairs", kFused, rows(256), fused(0, 256, 128, 2, 128, 2, 4, 3)},
+      {"s8_128_tokens_table_warpgroup", kFused, rows(128), fused(0, 0, 128, 2, 128, 2, 4, 2, 4)},
+      {"s8_128_tokens_pairs_table_warpgroup", kFused, rows(256), fused(0, 0, 128, 2, 128, 2, 4, 3, 4)},
+      {"s8_64_tokens_four_warpgroups_table_warpgroup", kFused, rows(64), fused(0, 0, 64, 4, 64, 2, 3, 2, 4)},
+      {"s8_64_tokens_five_warpgroups_table_warpgroup", kFused, rows(64), fused(0, 0, 64, 5, 64, 2, 3, 0, 4)},
+      {"s8_ragged_rows_table_warpgroup",
+       kFused,
+       {4097, 4096, 64, Precision::kInt8, true},
+       fused(0, 0, 64, 5, 64, 2, 3, 0, 4)},
+      {"s8_scales_of_4096_k_table_warpgroup", kFused, deep(128), fused(0, 4096, 128, 2, 128, 2, 4, 3, 4)},
+      {"e4m3_128_tokens_table_warpgroup", kFused, rows(128), fused(1, 0, 128, 2, 128, 2, 4, 3, 4)},
+      {"e4m3_64_tokens_five_warpgroups_table_warpgroup", kFused, rows(64), fused(1, 0, 64, 5, 64, 2, 3, 0, 4)},
+      {"bf16_128_tokens_table_warpgroup", kExact, rows(128, Precision::kExact), fused(2, 0, 128, 2, 64, 2, 4, 3, 4)},
       {"e4m3_256_tokens", kFused, rows(512), fused(1, 0, 256, 2, 64, 2, 4)},
       {"e4m3_64_tokens", kFused, rows(64), fused(1, 0, 64, 3, 128, 2, 4)},
       {"e4m3_scales_of_256_k", kFused, rows(512), fused(1, 256, 128, 2, 64, 2, 4)},
@@ -282,13 +295,31 @@ TEST(Q4kLinearSm90, clustersNeedTilesToHalve) {
   EXPECT_EQ(refusal(rows(16), 16), "cluster_tokens");
 }
 
-TEST(Q4kLinearSm90, defaultsOfTwoPassesBuild) {
+TEST(Q4kLinearSm90, fiveWarpgroupsBesideOneForTheTableDoNotSplit) {
+  const DeviceInfo device = nominalDevice("sm_90a").value();
+  const Problem problem{.operation = Operation::kQ4kLinear, .linear = rows(64)};
+  const auto refusal = [&](std::int64_t warpgroups, std::int64_t split, std::int64_t tableWarps) {
+    const auto found =
+        findTemplate("q4k_linear.fused_sm90")
+            ->refusesConfiguration(problem, device, fused(0, 0, 64, warpgroups, 64, 2, 3, split, tableWarps));
+    return found ? found->constraint : std::string();
+  };
+  EXPECT_EQ(refusal(5, 0, 4), "");
+  EXPECT_EQ(refusal(5, 2, 2), "");
+  EXPECT_EQ(refusal(4, 2, 4), "");
+  EXPECT_EQ(refusal(5, 2, 4), "table_splits");
+  EXPECT_EQ(refusal(5, 1, 4), "table_splits");
+}
+
+class Q4kLinearDefaults : public testing::TestWithParam<const char*> {};
+
+TEST_P(Q4kLinearDefaults, areClean) {
   const auto compiler = NvrtcCompiler::open();
   if (!compiler) GTEST_SKIP() << compiler.error().message;
   const DeviceInfo device = nominalDevice("sm_90a").value();
-  const Template& kernelTemplate = *findTemplate("q4k_linear.two_pass_sm90");
+  const Template& kernelTemplate = *findTemplate(GetParam());
   std::set<std::string> built;
-  for (const std::int64_t n : {4096, 6656, 14336, 39936}) {
+  for (const std::int64_t n : {4096, 6656, 14336, 39936, 39937}) {
     for (const std::int64_t m : {1, 17, 64, 128, 133, 256, 512, 1024, 2048, 4096}) {
       for (const Precision precision : {Precision::kInt8, Precision::kFp8}) {
         const Problem problem{.operation = Operation::kQ4kLinear, .linear = {n, 4096, m, precision, false}};
@@ -308,6 +339,9 @@ TEST(Q4kLinearSm90, defaultsOfTwoPassesBuild) {
   }
   EXPECT_GT(built.size(), 6U);
 }
+
+INSTANTIATE_TEST_SUITE_P(Templates, Q4kLinearDefaults,
+                         testing::Values("q4k_linear.fused_sm90", "q4k_linear.two_pass_sm90"));
 
 TEST(Q4kLinearSm90, twoPassesTakeLongerRowsWithOneScale) {
   const DeviceInfo device = nominalDevice("sm_90a").value();

@@ -80,7 +80,9 @@ TEST(QuantizedActivations, everyTileFindsItsTokensPadded) {
       const FusedActivations layout(tile, shape);
       const std::int64_t end = (m + tile.tokens - 1) / tile.tokens * tile.tokens;
       EXPECT_GE(layout.mPadded, end) << configuration.text();
-      EXPECT_GE(layout.scaleBytes, layout.mPadded * 4 * (tile.promotes() ? 4 : 1));  // 14336 k begin 4 groups of 4096
+      // 14336 k begin 4 groups of 4096.
+      const std::int64_t groups = tile.scaleK == 256 ? 56 : tile.scaleK == 4096 ? 4 : 1;
+      EXPECT_GE(layout.scaleBytes, layout.mPadded * 4 * groups) << configuration.text();
       EXPECT_EQ(layout.mPadded % 4, 0) << "groups of scales are copied in units of 16 bytes";
     });
   }
