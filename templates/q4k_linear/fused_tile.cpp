@@ -32,7 +32,7 @@ Rates ratesOf(const FusedTile& tile) {
   const bool isE4m3 = tile.arithmetic == FusedArithmetic::kE4m3;
   if (tile.isBf16()) return {1.60e9, 780, 0.99, 36, 63, 0, 0.14, 0.35, 8.9, 0.45, 1.1, 3.7, 80e3};
   if (tile.isExpanded) return {isE4m3 ? 1.89e9 : 1.81e9, 0, 1, 57, 113, 0, 0, 0, 5.4, 0.38, 2.1, 3.2, 34e3};
-  if (isE4m3) return {1.73e9, 600, 0.93, 37, 70, 240, 0.17, 0.47, 8.5, 0.30, 1.1, 2.9, 80e3};
+  if (isE4m3) return {1.73e9, 600, 0.91, 37, 70, 240, 0.17, 0.47, 8.5, 0.30, 1.1, 2.9, 80e3};
   return {1.90e9, 542, 0.955, 37, 70, 240, 0.17, 0.47, 8.5, 0.30, 1.1, 2.9, 80e3};
 }
 
@@ -145,7 +145,7 @@ double FusedTile::predictMicroseconds(const LinearShape& shape, const DeviceInfo
   // In a cluster: wait for the others, the longer the more whole tiles came before, and send them all but one's own
   // tokens.
   const double exchange = plan.schedule.cluster == 0 ? 0
-                                                     : (plan.schedule.wholeTiles > 0 ? 3.2 : 0.6) +
+                                                     : (plan.schedule.wholeTiles > 0 ? 3.0 : 0.6) +
                                                            count(slotBytes()) * (1 - 1 / count(cluster())) / 60e3;
   const std::int64_t rounds = ceilDiv(plan.schedule.wholeTiles, std::max(1, plan.grid)) + (plan.splitTiles > 0 ? 1 : 0);
   const double finish = rates.finish * count(rounds) * count(tokens) / 256;

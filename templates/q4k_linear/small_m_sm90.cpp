@@ -250,7 +250,8 @@ double SmallMSm90::predictMicroseconds(const Problem& problem, const DeviceInfo&
   const int units = std::max(1, device.unitCount);
   const double share = !tile.tickets ? 0.72 : plan.schedule.tiles >= 3 * units ? 0.76 : 0.70;
   const double rate = share * device.memoryBytesPerSecond / units;
-  const double memory = count(plan.longestBlock()) * step / std::max(1.0, rate) * 1e6;
+  const double further = 1 + 0.08 * count(tile.groups - 1);  // groups of tokens slow the stream down
+  const double memory = count(plan.longestBlock()) * step / std::max(1.0, rate) * 1e6 * further;
   const double split = plan.slots == 0 ? 0 : tile.splitMode == SplitMode::kShares ? 7.5 : 1.5;
   // Quantization: another kernel, or this one's first microseconds, from L2.
   const double values = count(shape.m) * count(shape.k);
