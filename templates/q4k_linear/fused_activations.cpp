@@ -1,5 +1,7 @@
 #include "templates/q4k_linear/fused_activations.h"
 
+#include <cassert>
+
 #include "base/integer.h"
 
 namespace tilewright {
@@ -7,13 +9,15 @@ namespace {
 
 std::string_view formatOf(const FusedTile& tile) {
   switch (tile.scaleK) {
+    case 0:
+      return tile.isS8() ? "s8/token" : "e4m3/token";
     case 256:
       return tile.isS8() ? "s8/256" : "e4m3/256";
     case 4096:
       return tile.isS8() ? "s8/4096" : "e4m3/4096";
-    default:
-      return tile.isS8() ? "s8/token" : "e4m3/token";
   }
+  assert(false && "a scale_k without a format");
+  return {};
 }
 
 }  // namespace

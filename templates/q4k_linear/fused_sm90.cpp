@@ -54,14 +54,16 @@ std::vector<Parameter> InRegisters::parameters(const Problem& problem, const Dev
   const bool scales = values.front() != static_cast<std::int64_t>(FusedArithmetic::kBf16);
   return {
       {"arithmetic", "operands of the product: 0 s8, 1 e4m3, 2 bf16", values},
-      {"scale_k", "k per activation scale and between promotions of sums to fp32: 0 all, or as many",
+      {"scale_k", "k per activation scale and between promotions of sums to fp32: 0 all of them",
        scales ? std::vector<std::int64_t>{0, 4096, 256} : std::vector<std::int64_t>{0}},
       {"tokens", "rows of x of a tile", {256, 16, 32, 64, 128, 176, 192, 224}},
       {"warpgroups", "consumer warpgroups of a block, 64 rows of W each", {2, 3, 4, 5}},
       {"step_k", "k between waits for products", {64, 128, 256}},
       {"buffers", "sets of A registers: 2 convert under the own products, 1 under the others'", {2, 1}},
       {"stages_w", "super-blocks of k in the ring of weights", {4, 3, 6}},
-      {"table_warps", "warps that unpack scales: 2 beside the producers, 4 in a warpgroup of their own", {2, 4}},
+      {"table_warps",
+       "warps that unpack the super-blocks' factors: 2 in the producers' warpgroup, 4 in one of their own",
+       {2, 4}},
       {"split",
        "cuts along k: 0 none, 1 equal shares for all blocks, 2 equal slices of a tile, 3 halves of a tile for the two "
        "blocks of a cluster",
@@ -83,9 +85,11 @@ std::optional<Refusal> InRegisters::refusesTile(const FusedTile& tile, const Lin
                                          tile.stepK, tile.buffers)};
   }
   if (!tile.canSplit() && tile.splitMode != SplitMode::kNone) {
-    return Refusal{"table_splits",
-                   fmt::format("split is {}, five warpgroups beside one for scales have no registers for splits",
-                               static_cast<std::int64_t>(tile.splitMode))};
+    return Refusal{
+        "table_splits",
+        fmt::format(
+            "split is {}, five consumer warpgroups beside one that unpacks factors have no registers for splits",
+            static_cast<std::int64_t>(tile.splitMode))};
   }
   if (tile.isBf16() && tile.buffers == 2 && tile.stepK != 64) {
     return Refusal{"step_stage",

@@ -12,13 +12,13 @@
 // group scale is left, and accumulators need no promotion. With kScaleK the sums of as many k (s32, or fp32 of e4m3)
 // are added, scaled, to fp32 sums.
 //
-// Tile: kWarpgroups x 64 rows, kTokens tokens. A block is persistent (split_schedule.cuh) and has one producer
-// warpgroup and kWarpgroups consumers:
+// Tile: kWarpgroups x 64 rows, kTokens tokens. A block is persistent (split_schedule.cuh) and has kWarpgroups
+// consumer warpgroups and one of producers, or with kTableWarps 4 two:
 //
 //   producer warp 0     W ring: one super-block of every row, 64 rows x 144 bytes a copy
 //   producer warp 1     x ring: 128 bytes of k of every token, 128-byte swizzle
 //   producer warps 2, 3 unpack each super-block's factors into a table, once instead of four times; with kTableWarps 4
-//                       a warpgroup of its own does, which burdens all four schedulers alike
+//                       a warpgroup of its own does, which burdens the four schedulers nearly alike
 //   consumers           kBuffers 2:  [products of step i, asynchronous][wait for step i - 1][convert step i + 1]
 //                       kBuffers 1:  [convert step i][products of step i][wait], covered by the other consumers'
 //                       products
@@ -30,7 +30,9 @@
 // (fused_sm90_outliers.cuh).
 //
 // W streams before the kernel that quantizes x has ended (programmatic dependent launch); only the x producer and the
-// consumers wait for it; all wait where the product is the call's first launch (FusedArguments::isFirst). Epilogue:
+// consumers wait for it; all wait where the product is the call's first launch (FusedArguments::isFirst), and for each
+// group's mask of outliers where s8 has groups (fused_sm90_outliers.cuh), so that W is then few super-blocks ahead.
+// Epilogue:
 // scale, bias, BF16, stmatrix.trans, TMA store of 128-byte lines of out. Of a tile that is split along k, the
 // accumulators go to the workspace and the last block adds them up; or, with kCluster, each block of the cluster gets
 // from the others what it lacks for its share of the tokens (fused_sm90_finish.cuh).

@@ -66,6 +66,9 @@ constexpr int kConsumerRegisters =
 static_assert(kWarpgroups * kConsumerRegisters + kProducerRegisters + kTableRegisters <=
                   kThreads / 128 * kLaunchRegisters,
               "setmaxnreg waits forever for registers that the block does not have");
+static_assert(kConsumerRegisters >= kLaunchRegisters && kProducerRegisters <= kLaunchRegisters &&
+                  kTableRegisters <= kLaunchRegisters,
+              "consumers grow, the others shrink");
 
 constexpr int kUnitBytes = 64 * kBlockBytes;                                 // one copy of super-blocks
 constexpr int kTableEntryBytes = kExpanded ? 0 : kIsBf16 ? 16 : 8;           // factors of two sub-blocks of a row
@@ -78,6 +81,7 @@ constexpr float kTopWeight = kTopOperand<kIsS8>;
 
 // Five consumer warpgroups beside one for the table leave no registers to keep track of split tiles.
 constexpr bool kHasSplits = !(kHasTableWarpgroup && kWarpgroups == 5);
+static_assert(kHasSplits || kCluster == 1, "a cluster shares split tiles");
 using TileWalker = SegmentWalker<kHasSplits>;
 
 using Accumulator = Conditional<kIsS8, int, float>;

@@ -17,7 +17,7 @@
 // word per 16 super-blocks of k, four bits for the chunks of each. Everyone walks it. Slots need no `empty` barrier:
 // when the mask of group g is written, the consumers are at group g - 5 or later, for the x ring holds at most 4
 // super-blocks, and they cannot be past a group's first super-block before everyone else has read the mask of the group
-// before.
+// before. Groups of one super-block are the worst case; their masks have only their own four bits of the word.
 #pragma once
 
 #include "templates/common/mbarrier.cuh"

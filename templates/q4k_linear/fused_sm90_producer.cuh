@@ -1,4 +1,5 @@
-// The producer warps of fused_sm90.cu for W: copies of super-blocks into their ring, and the table of unpacked factors.
+// What makes W ready in fused_sm90.cu: the warp that copies super-blocks into their ring, and those that unpack their
+// factors into a table.
 #pragma once
 
 #include "templates/common/mbarrier.cuh"

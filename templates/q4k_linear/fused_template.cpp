@@ -157,8 +157,10 @@ std::optional<Refusal> FusedTemplate::refusesConfiguration(const Problem& proble
                                shape.n, tile.tokens)};
   }
   if (tile.registersWanted() > tile.registersGiven()) {
-    return Refusal{"registers", fmt::format("a consumer thread needs about {} registers, {} warpgroups leave it {}",
-                                            tile.registersWanted(), tile.warpgroups, tile.registersGiven())};
+    return Refusal{"registers",
+                   fmt::format("a consumer thread needs about {} registers, {} warpgroups{} leave it {}",
+                               tile.registersWanted(), tile.warpgroups,
+                               tile.hasTableWarpgroup() ? " beside one for the table" : "", tile.registersGiven())};
   }
   if (tile.stagesX() < 4 || tile.sharedBytes() > device.sharedBytesPerBlock) {
     return Refusal{"shared_memory",
@@ -244,9 +246,9 @@ std::vector<BuildRequest> FusedTemplate::buildRequests(const Problem& problem, c
   const WgmmaShape shape{type, static_cast<int>(tile.tokens), !tile.isExpanded};
   product.source += wgmmaOverloads(std::span(&shape, 1)) + include(source) +
                     fmt::format(
-                        "static_assert(sizeof(FusedArguments) == {} && kThreads == {} && kConsumerRegisters == {}, "
-                        "\"host and device disagree\");\n",
-                        sizeof(FusedArguments), tile.threads(), tile.registersGiven());
+                        "static_assert(sizeof(FusedArguments) == {} && kThreads == {} && kConsumerRegisters == {} && "
+                        "kHasSplits == {}, \"host and device disagree\");\n",
+                        sizeof(FusedArguments), tile.threads(), tile.registersGiven(), tile.canSplit());
   return requests;
 }
 

@@ -13,27 +13,60 @@ constexpr std::int64_t kSharedLimit = 232448, kNeighbourBytes = 2048;
 
 /// What the cost model was fitted to on an H200 (docs/notes/q4k_linear.md).
 struct Rates {
-  double clock;     // of the tensor cores under this load
-  double convert;   // issue slots of a scheduler for 64 rows of a super-block
-  double ownTable;  // share of that which a warpgroup for the table leaves to the busiest scheduler
-  double l2Bytes;   // a cycle and SM
-  double block;     // cycles that a super-block takes on top
-  double drain;     // and that the end of a scale's k takes, where products and conversion do not overlap
-  double exposed;   // share of converting, or of computing, that the other does not hide; with one set of A registers
-  double exposedOne;
-  double launch;   // microseconds before the first and behind the last product
-  double overlap;  // what is left of the shorter of computing and memory traffic
-  double finish;   // microseconds of a whole tile's end at 256 tokens
-  double cut;      // microseconds of a cut, and bytes a microsecond of what it writes and reads
+  double clock;           // of the tensor cores under this load
+  double convert = 0;     // issue slots of a scheduler for 64 rows of a super-block
+  double ownTable = 1;    // share of that which a warpgroup for the table leaves to the busiest scheduler
+  double l2Bytes;         // a cycle and SM
+  double block;           // cycles that a super-block takes on top
+  double drain = 0;       // and that the end of a scale's k takes, where products and conversion do not overlap
+  double exposed = 0;     // share of converting, or of computing, that the other does not hide
+  double exposedOne = 0;  // the same with one set of A registers
+  double launch;          // microseconds before the first and behind the last product
+  double overlap;         // what is left of the shorter of computing and memory traffic
+  double finish;          // microseconds of a whole tile's end at 256 tokens
+  double cut;             // microseconds of a cut, and bytes a microsecond of what it writes and reads
   double cutBytes;
 };
 
 Rates ratesOf(const FusedTile& tile) {
   const bool isE4m3 = tile.arithmetic == FusedArithmetic::kE4m3;
-  if (tile.isBf16()) return {1.60e9, 780, 0.99, 36, 63, 0, 0.14, 0.35, 8.9, 0.45, 1.1, 3.7, 80e3};
-  if (tile.isExpanded) return {isE4m3 ? 1.89e9 : 1.81e9, 0, 1, 57, 113, 0, 0, 0, 5.4, 0.38, 2.1, 3.2, 34e3};
-  if (isE4m3) return {1.73e9, 600, 0.91, 37, 70, 240, 0.17, 0.47, 8.5, 0.30, 1.1, 2.9, 80e3};
-  return {1.90e9, 542, 0.955, 37, 70, 240, 0.17, 0.47, 8.5, 0.30, 1.1, 2.9, 80e3};
+  if (tile.isBf16()) {
+    return {.clock = 1.60e9,
+            .convert = 780,
+            .ownTable = 0.99,
+            .l2Bytes = 36,
+            .block = 63,
+            .exposed = 0.14,
+            .exposedOne = 0.35,
+            .launch = 8.9,
+            .overlap = 0.45,
+            .finish = 1.1,
+            .cut = 3.7,
+            .cutBytes = 80e3};
+  }
+  if (tile.isExpanded) {
+    return {.clock = isE4m3 ? 1.89e9 : 1.81e9,
+            .l2Bytes = 57,
+            .block = 113,
+            .launch = 5.4,
+            .overlap = 0.38,
+            .finish = 2.1,
+            .cut = 3.2,
+            .cutBytes = 34e3};
+  }
+  return {.clock = isE4m3 ? 1.73e9 : 1.90e9,
+          .convert = isE4m3 ? 600.0 : 542.0,
+          .ownTable = isE4m3 ? 0.91 : 0.955,
+          .l2Bytes = 37,
+          .block = 70,
+          .drain = 240,
+          .exposed = 0.17,
+          .exposedOne = 0.47,
+          .launch = 8.5,
+          .overlap = 0.30,
+          .finish = 1.1,
+          .cut = 2.9,
+          .cutBytes = 80e3};
 }
 
 }  // namespace
@@ -95,10 +128,10 @@ std::int64_t FusedTile::accumulatorsAndFragments() const {
 std::int64_t FusedTile::registersWanted() const {
   constexpr std::int64_t kRest = 24;  // addresses, ring positions, words under conversion, factors
   // One product must fit what a block of so many threads is assembled for, whatever setmaxnreg gives it afterwards: its
-  // own accumulators, its fragment and addresses; with four warpgroups the second pass of s8 and the exchange of a
+  // own accumulators, its fragment and addresses; from 640 threads on the second pass of s8 and the exchange of a
   // cluster together take a few more.
   const std::int64_t assembledFor = 65536 / (threads() + spareThreads()) / 8 * 8;
-  const std::int64_t product = tokens / 2 + (isS8() && cluster() > 1 && warpgroups > 3 ? 34 : 30);
+  const std::int64_t product = tokens / 2 + (isS8() && cluster() > 1 && threads() >= 640 ? 34 : 30);
   return std::max(accumulatorsAndFragments() + kRest, registersGiven() + product - assembledFor);
 }
 

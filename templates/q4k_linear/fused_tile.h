@@ -45,7 +45,8 @@ struct FusedTile {
   std::int64_t registersWanted() const;
   std::int64_t registersGiven() const;
   /// Threads whose registers stay free: few tokens do not need them, and then a block that quantizes x fits beside the
-  /// product's on an SM, whose prologue no longer waits for it. 128 threads' 128 registers each serve 512 with 32.
+  /// product's on an SM, whose prologue no longer waits for it. 128 threads' 128 registers each serve 512 with 32. A
+  /// warpgroup for the table takes those registers.
   std::int64_t spareThreads() const {
     return !isBf16() && !hasTableWarpgroup() && warpgroups == 2 && accumulatorsAndFragments() <= 64 ? 128 : 0;
   }

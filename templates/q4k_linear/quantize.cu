@@ -31,7 +31,7 @@ constexpr bool kIsS8 = kArithmetic == 0;
 constexpr float kTopActivation = kIsS8 ? 127.0f : 448.0f;
 constexpr int kBlockVectors = kBlockWeights / 8;  // of a super-block, and of a warp
 constexpr int kWordVectors = kWordBlocks * kBlockVectors;
-constexpr int kGroupBlocks = kScaleK / kBlockWeights;  // of a scale, unless a token has one
+constexpr int kGroupBlocks = kScaleK == 0 ? 1 : kScaleK / kBlockWeights;  // super-blocks of a scale, if not all of k
 constexpr float kUsual = 8.0f;     // means of |x|: 6.4 deviations of normal values, which no tame row reaches
 constexpr float kTopSplit = 8128;  // 64 times the largest h
 
@@ -181,7 +181,7 @@ __device__ __forceinline__ void storeVector(const QuantizeArguments& p, int toke
   }
 }
 
-/// kSteps vectors of 8 values a thread, the first of them that of vector `begin` of the token.
+/// Loads kSteps vectors of 8 values a thread, of the token's from `begin` on, zeros past its end.
 template <int kSteps>
 __device__ __forceinline__ void loadVectors(const QuantizeArguments& p, int token, int begin, uint4 (&v)[kSteps]) {
   const uint4* x = p.x + token * p.xStride;
@@ -192,8 +192,8 @@ __device__ __forceinline__ void loadVectors(const QuantizeArguments& p, int toke
   }
 }
 
-/// Quantizes those vectors, which are whole groups of kScaleK. `magnitudes` and `flags` are those of the super-blocks
-/// and words from `begin` on.
+/// Quantizes those vectors, which begin at a group's first; the token's last group may be shorter than kScaleK.
+/// `magnitudes` and `flags` are those of the super-blocks and words from `begin` on.
 // NOTE: a warp's vectors are one super-block's; those of a group are added up by each warp that needs the sum.
 template <int kSteps>
 __device__ __forceinline__ void quantizeGroups(const QuantizeArguments& p, int token, int begin,
@@ -223,8 +223,8 @@ __device__ __forceinline__ void quantizeGroups(const QuantizeArguments& p, int t
   }
 }
 
-/// Hands `count` words of flags over, the first of them the token's word `first`; gives whether any is set to the first
-/// warp. Every thread calls it, behind the stores of what the words are of.
+/// Hands `count` words of flags over, the first of them the token's word `first`. Returns in the first warp whether any
+/// flag is set; elsewhere nothing of use. Every thread calls it, behind the stores of what the words are of.
 __device__ __forceinline__ bool storeFlags(const QuantizeArguments& p, int token, int first, int count,
                                            const U64* flags) {
   __syncthreads();
@@ -279,35 +279,39 @@ __device__ __forceinline__ void quantizeLongToken(const QuantizeArguments& p) {
   const int token = blockIdx.x, vectors = p.k / 8;
   uint4 v[1];
 
-  Magnitude ofToken;
-  if constexpr (kScaleK == 0) {
+  // quantize(begin) does so with the vectors of a span.
+  const auto quantizeSpans = [&](auto quantize) {
+    bool hasOutliers = false;
     for (int begin = 0; begin < vectors; begin += kSpan) {
       loadVectors(p, token, begin, v);
-      ofToken.add(v[0]);
+      if (threadIdx.x < kWords) flags[threadIdx.x] = 0;
+      __syncthreads();
+      quantize(begin);
+      if constexpr (kIsS8) {
+        const int words = min(kWords, ceilDiv(vectors - begin, kWordVectors));
+        hasOutliers |= storeFlags(p, token, begin / kWordVectors, words, flags);
+      }
+      __syncthreads();  // what is shared is free for the next span
     }
-    ofToken.addThreads(magnitudes);
-  }
-  const Scale scale(ofToken, p.k);
-  if (kScaleK == 0 && threadIdx.x == 0) scaleOf(p, token, 0) = scale.scale;
+    if (kIsS8 && threadIdx.x == 0) p.outlierTokens[token] = hasOutliers;
+  };
 
-  bool hasOutliers = false;
-  for (int begin = 0; begin < vectors; begin += kSpan) {
-    loadVectors(p, token, begin, v);
-    if (threadIdx.x < kWords) flags[threadIdx.x] = 0;
-    __syncthreads();
-    if constexpr (kScaleK == 0) {
+  if constexpr (kScaleK == 0) {
+    Magnitude magnitude;
+    for (int begin = 0; begin < vectors; begin += kSpan) {
+      loadVectors(p, token, begin, v);
+      magnitude.add(v[0]);
+    }
+    magnitude.addThreads(magnitudes);
+    const Scale scale(magnitude, p.k);
+    if (threadIdx.x == 0) scaleOf(p, token, 0) = scale.scale;
+    quantizeSpans([&](int begin) {
       const int i = begin + threadIdx.x;
       if (i < vectors) storeVector(p, token, i, v[0], scale, flags[threadIdx.x / kWordVectors]);
-    } else {
-      quantizeGroups(p, token, begin, v, magnitudes, flags);
-    }
-    if constexpr (kIsS8) {
-      const int words = min(kWords, ceilDiv(vectors - begin, kWordVectors));
-      hasOutliers |= storeFlags(p, token, begin / kWordVectors, words, flags);
-    }
-    __syncthreads();  // what is shared is free for the next span
+    });
+  } else {
+    quantizeSpans([&](int begin) { quantizeGroups(p, token, begin, v, magnitudes, flags); });
   }
-  if (kIsS8 && threadIdx.x == 0) p.outlierTokens[token] = hasOutliers;
 }
 
 }  // namespace tilewright

@@ -64,7 +64,7 @@ __device__ __forceinline__ void consumeExpanded(const FusedArguments& p, const T
   waitForPreviousKernel();
   RingPosition ring;
   MaskReader masks(shared);
-  // NOTE: through a shuffle, that the compiler sees that it is uniform: descriptors stay in uniform registers.
+  // NOTE: through a shuffle, so that the compiler sees it is uniform and keeps descriptors in uniform registers.
   const int firstRow = __shfl_sync(~0u, warpgroup, 0) * 64;
   const U64 x0 = wgmmaDescriptor128(shared.x(0)), w0 = wgmmaDescriptor128(shared.w(0) + firstRow * 128);
   Accumulator accumulators[kTokens / 2];

@@ -217,6 +217,13 @@ std::vector<Case> linearCases(Operation operation) {
         add(size, precision, std::string(size.name) + suffix);
         cases.back().everyPair = true;
       }
+      // Groups of k with scales and outliers of their own: two words of flags; tokens too long for registers.
+      constexpr Size kWithOutliers[] = {{"every_pair_x_outliers_264x8192_rows_70", 264, 8192, 70},
+                                        {"every_pair_x_outliers_96x36864_rows_40", 96, 36864, 40}};
+      for (const Size& size : kWithOutliers) {
+        add(size, precision, std::string(size.name) + suffix, {.activations = Activations::kOutliers});
+        cases.back().everyPair = true;
+      }
     }
     // Errors must not grow with k, whatever the weights' size.
     for (const auto& [name, operands] : std::initializer_list<Layout>{

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::int64_t kSharedLimit = 232448;
 
-FusedTile fused(std::int64_t tokens, std::int64_t warpgroups, std::int64_t stagesW) {
+FusedTile fused(std::int64_t tokens, std::int64_t warpgroups, std::int64_t stagesW, std::int64_t tableWarps = 2) {
   return FusedTile(Configuration({{"arithmetic", 0},
                                   {"scale_k", 0},
                                   {"tokens", tokens},
@@ -16,7 +16,7 @@ FusedTile fused(std::int64_t tokens, std::int64_t warpgroups, std::int64_t stage
                                   {"step_k", 64},
                                   {"buffers", 2},
                                   {"stages_w", stagesW},
-                                  {"table_warps", 2},
+                                  {"table_warps", tableWarps},
                                   {"split", 0}}));
 }
 
@@ -35,6 +35,22 @@ TEST(FusedTile, hasASecondStoreBufferWhereThatCostsLittle) {
   EXPECT_EQ(fused(16, 2, 6).outBuffers(), 1);  // a tile is one box
   EXPECT_EQ(twoPass(256, 2).outBuffers(), 2);
   EXPECT_EQ(twoPass(128, 4).outBuffers(), 2);
+}
+
+// What setmaxnreg gives a consumer, by hand: of 65536 registers, in eights a thread, what the other warpgroups leave.
+TEST(FusedTile, dealsOutTheRegisters) {
+  EXPECT_EQ(fused(256, 2, 4).registersGiven(), 224);
+  EXPECT_EQ(fused(128, 3, 4).registersGiven(), 152);
+  EXPECT_EQ(fused(64, 4, 3).registersGiven(), 104);
+  EXPECT_EQ(fused(64, 5, 3).registersGiven(), 80);
+  EXPECT_EQ(fused(128, 2, 4, 4).registersGiven(), 200);
+  EXPECT_EQ(fused(64, 3, 4, 4).registersGiven(), 120);
+  EXPECT_EQ(fused(64, 4, 3, 4).registersGiven(), 88);
+  EXPECT_EQ(fused(64, 5, 3, 4).registersGiven(), 80);
+  EXPECT_EQ(fused(64, 2, 6).spareThreads(), 128);  // which leave a consumer less
+  EXPECT_EQ(fused(64, 2, 6).registersGiven(), 168);
+  EXPECT_EQ(fused(64, 2, 6, 4).spareThreads(), 0);
+  EXPECT_EQ(fused(64, 2, 6, 4).registersGiven(), 200);
 }
 
 TEST(FusedTile, stagesAreAsManyAsFit) {

@@ -80,9 +80,9 @@ TEST(QuantizedActivations, everyTileFindsItsTokensPadded) {
       const FusedActivations layout(tile, shape);
       const std::int64_t end = (m + tile.tokens - 1) / tile.tokens * tile.tokens;
       EXPECT_GE(layout.mPadded, end) << configuration.text();
-      // 14336 k begin 4 groups of 4096.
-      const std::int64_t groups = tile.scaleK == 256 ? 56 : tile.scaleK == 4096 ? 4 : 1;
-      EXPECT_GE(layout.scaleBytes, layout.mPadded * 4 * groups) << configuration.text();
+      // 14336 k begin 4 groups of 4096. A value without a number of groups here throws.
+      const std::map<std::int64_t, std::int64_t> groups = {{0, 1}, {256, 56}, {4096, 4}};
+      EXPECT_GE(layout.scaleBytes, layout.mPadded * 4 * groups.at(tile.scaleK)) << configuration.text();
       EXPECT_EQ(layout.mPadded % 4, 0) << "groups of scales are copied in units of 16 bytes";
     });
   }
