@@ -85,11 +85,9 @@ std::optional<Refusal> InRegisters::refusesTile(const FusedTile& tile, const Lin
                                          tile.stepK, tile.buffers)};
   }
   if (!tile.canSplit() && tile.splitMode != SplitMode::kNone) {
-    return Refusal{
-        "table_splits",
-        fmt::format(
-            "split is {}, five consumer warpgroups beside one that unpacks factors have no registers for splits",
-            static_cast<std::int64_t>(tile.splitMode))};
+    return Refusal{"table_splits",
+                   fmt::format("split is {}, must be 0: {} warpgroups and one for the table leave no registers for it",
+                               static_cast<std::int64_t>(tile.splitMode), tile.warpgroups)};
   }
   if (tile.isBf16() && tile.buffers == 2 && tile.stepK != 64) {
     return Refusal{"step_stage",

@@ -44,9 +44,10 @@ struct FusedTile {
   /// A consumer thread's registers, about; and what setmaxnreg gives it.
   std::int64_t registersWanted() const;
   std::int64_t registersGiven() const;
-  /// Threads whose registers stay free: few tokens do not need them, and then a block that quantizes x fits beside the
-  /// product's on an SM, whose prologue no longer waits for it. 128 threads' 128 registers each serve 512 with 32. A
-  /// warpgroup for the table takes those registers.
+  /// Threads whose registers stay free: few tokens do not need them, and then a block that quantizes x may fit beside
+  /// the product's on an SM, whose prologue no longer waits for it. 128 threads' 128 registers each serve 512 with 32,
+  /// or 384 with the 40 that s8 takes (docs/notes/q4k_linear.md has what it gained). A warpgroup for the table takes
+  /// those registers.
   std::int64_t spareThreads() const {
     return !isBf16() && !hasTableWarpgroup() && warpgroups == 2 && accumulatorsAndFragments() <= 64 ? 128 : 0;
   }

@@ -1,4 +1,5 @@
-// What follows from a tile's parameters for shared memory. The kernels assert the same numbers when they are built.
+// What follows from a tile's parameters for shared memory and registers. The kernels assert the same numbers when they
+// are built.
 #include "templates/q4k_linear/fused_tile.h"
 
 #include <gtest/gtest.h>

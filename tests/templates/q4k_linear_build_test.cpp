@@ -345,7 +345,7 @@ TEST_P(Q4kLinearDefaults, areClean) {
       }
     }
   }
-  EXPECT_GT(built.size(), 5U);
+  EXPECT_GT(built.size(), 6U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Templates, Q4kLinearDefaults,
